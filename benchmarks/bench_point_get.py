@@ -1,6 +1,6 @@
 """Rows looked up by key in a table: SSTables, and Parquet with ``point_reads``, beside SlateDB and bare GETs.
 
-A get through a snapshot that was looked up before is one ranged read when the row is not cached, and
+A get of a snapshot that is named (pinned) is one ranged read when the row is not cached, and
 none when it is. A get from the table asks the bucket first whether there is a newer snapshot, which
 is one request more; SlateDB's reader looks for one every ten seconds instead. Cold: the metadata of the
 file is known and nothing of its rows; every key is in another piece of it. Warm: the same keys
@@ -10,24 +10,19 @@ again. The floors are one GET of as many bytes as ours reads, by bare s3fs and b
 from __future__ import annotations
 
 import contextlib
-import struct
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import obstore
 import pyarrow as pa
 import s3fs
 
+from benchmarks.gets import KEYS, SLATEDB, STEP, VALUE_BYTES, Gets, Side, slate_side, wanted_keys
 from benchmarks.model import Goal, Params, Report, Result, Table
 from benchmarks.runner import Plan, say
-from benchmarks.slate import Slate
 from benchmarks.table_peers import orders
 from benchmarks.tables import pivot, seconds_text
 from lakehouse.config import Settings
-from lakehouse.io import Cost
-from lakehouse.io import measure as count_requests
 from lakehouse.lake import connect
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from lakehouse.testing.servers import best_server
@@ -38,63 +33,12 @@ TITLE = "Point gets from a table"
 
 _OURS, _FAST = "lakehouse", "lakehouse[fast]"
 _OURS_NEWEST, _FAST_NEWEST = "lakehouse, newest snapshot", "lakehouse[fast], newest snapshot"
-_S3FS, _OBSTORE, _SLATEDB = "s3fs GET", "obstore GET", "SlateDB"
+_S3FS, _OBSTORE = "s3fs GET", "obstore GET"
 _SST, _PARQUET = "SSTable", "Parquet, point_reads"
 _OPTIONS: Mapping[str, Mapping[str, object]] = {
     _SST: {"file.format.level0": "sst"},
     _PARQUET: {"point_reads": True},
 }
-_KEYS = 50
-"""So many that each is in another row group of a million rows."""
-_STEP = 7
-"""From one key of :func:`benchmarks.table_peers.orders` to the next: what is between is absent."""
-_VALUE_BYTES = 45
-
-
-@dataclass(slots=True)
-class _Gets:
-    """Gets one after the other, each timed apart."""
-
-    seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
-    cost: Cost = field(default_factory=Cost)
-    """Of all of them, as far as our stores made the requests."""
-
-    async def make(self, get: Callable[[int], Awaitable[Any]], keys: Sequence[int]) -> None:
-        """Gets every key."""
-        with count_requests() as cost:
-            for key in keys:
-                cpu, began = time.process_time(), time.perf_counter()
-                await get(key)
-                self.seconds.append(time.perf_counter() - began)
-                self.cpu_seconds.append(time.process_time() - cpu)
-        self.cost += cost
-
-    def result(self, side: str, params: Params) -> Result:
-        """All gets as samples; requests and bytes are those of one."""
-        count = len(self.seconds)
-        return Result(
-            side=side,
-            params=params,
-            work=1,
-            unit="gets",
-            seconds=tuple(self.seconds),
-            cpu_seconds=tuple(self.cpu_seconds),
-            requests={kind: number / count for kind, number in self.cost.by_kind().items()},
-            bytes_read=self.cost.bytes_read / count,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Side:
-    """One way to get a row by its key."""
-
-    name: str
-    get: Callable[[int], Awaitable[Any]]
-    forget: Callable[[], Awaitable[None]] | None = None
-    """Keeps metadata and nothing else; None = nothing is kept anyway."""
-    caches: bool = True
-    """Whether it gets a row faster the second time."""
 
 
 async def run(plan: Plan) -> Report:
@@ -106,42 +50,37 @@ async def run(plan: Plan) -> Report:
     with best_server() as server, fresh_bucket(server, "bench") as bucket:
         async with contextlib.AsyncExitStack() as stack:
             say("point_get: SlateDB is filled")
-            slate = await stack.enter_async_context(_slate(server, bucket, table["id"].to_pylist()))
+            slate = await stack.enter_async_context(slate_side(server, bucket, table["id"].to_pylist()))
             for kind, options in _OPTIONS.items():
                 say(f"point_get: {kind}")
                 async with _ours(server, bucket, table, options) as (ours, found):
                     piece = await _piece_bytes(ours, found)
                     async with _bare(server, bucket, piece) as bare:
                         sides = [*ours, slate, *bare]
-                        results += await _rounds(sides, _wanted(rows), rounds, {"format": kind})
+                        results += await _rounds(sides, wanted_keys(rows), rounds, {"format": kind})
     return Report(
         name="point_get",
         title=TITLE,
         scale=plan.scale,
         results=tuple(results),
-        baseline=_SLATEDB,
+        baseline=SLATEDB,
         notes=(
-            f"{rows:,} rows in one file, five columns; {_KEYS} keys a round, one after the other.",
-            f"Ours gives a row as a dict of typed values, SlateDB gives {_VALUE_BYTES} bytes.",
+            f"{rows:,} rows in one file, five columns; {KEYS} keys a round, one after the other.",
+            f"Ours gives a row as a dict of typed values, SlateDB gives {VALUE_BYTES} bytes.",
             "Client and store share the machine.",
         ),
         facts={"object_store": server.note},
     )
 
 
-def _wanted(rows: int) -> list[int]:
-    """Keys spread over the file, none of them in its first piece, which warms the metadata."""
-    return [(at + 1) * rows // (_KEYS + 1) * _STEP for at in range(_KEYS)]
-
-
-async def _rounds(sides: Sequence[_Side], keys: Sequence[int], rounds: int, params: Params) -> list[Result]:
+async def _rounds(sides: Sequence[Side], keys: Sequence[int], rounds: int, params: Params) -> list[Result]:
     """Rounds in which sides take turns: cold gets, then the same keys again."""
-    cold = {side.name: _Gets() for side in sides}
-    warm = {side.name: _Gets() for side in sides if side.caches}
+    cold = {side.name: Gets() for side in sides}
+    warm = {side.name: Gets() for side in sides if side.caches}
     for turn in range(1 + rounds):
         if turn == 1:  # the first round warms everybody up
-            cold = {name: _Gets() for name in cold}
-            warm = {name: _Gets() for name in warm}
+            cold = {name: Gets() for name in cold}
+            warm = {name: Gets() for name in warm}
         first = turn % len(sides)
         for side in (*sides[first:], *sides[:first]):
             if side.forget is not None:
@@ -162,8 +101,8 @@ async def _rounds(sides: Sequence[_Side], keys: Sequence[int], rounds: int, para
 @contextlib.asynccontextmanager
 async def _ours(
     server: ServerInfo, bucket: str, rows: pa.Table, options: Mapping[str, object]
-) -> AsyncIterator[tuple[list[_Side], str]]:
-    """Gets through a snapshot that is held, and from the table; and the key of the data file."""
+) -> AsyncIterator[tuple[list[Side], str]]:
+    """Gets from a snapshot that is named, and from the newest; and the key of the data file."""
     url = f"s3://{bucket}/lake"
     storage = {**server.storage_options, "endpoint_url": server.endpoint_url}
     name = f"bench.{'_'.join(options).replace('.', '_')}"
@@ -174,13 +113,13 @@ async def _ours(
         (path,) = (await made.files())["path"].to_pylist()
         file = f"{made.location.removeprefix('s3://')}/{path}"
     async with contextlib.AsyncExitStack() as stack:
-        sides: list[_Side] = []
+        sides: list[Side] = []
         for held, newest, fast_reads in ((_OURS, _OURS_NEWEST, "off"), (_FAST, _FAST_NEWEST, "require")):
             connection = _Connection(url, storage, name, fast_reads)
             stack.push_async_callback(connection.close)
             sides += [
-                _Side(name=held, get=connection.get_from_snapshot, forget=connection.forget),
-                _Side(name=newest, get=connection.get_from_table, forget=connection.forget),
+                Side(name=held, get=connection.get_from_snapshot, forget=connection.forget),
+                Side(name=newest, get=connection.get_from_table, forget=connection.forget),
             ]
         yield sides, file
 
@@ -198,12 +137,11 @@ class _Connection:
         lake = connect(self._url, storage_options=self._storage, settings=self._settings)
         await self._stack.enter_async_context(lake)
         self._table = await lake.table(self._name)
-        # What Table.get makes for each call: the files of the newest snapshot.
-        self._lookup = await self._table._lookup(None, None, None, "snapshot")
-        assert await self._lookup.get({"id": 1}) is None
+        self._snapshot = await self._table.current_snapshot()
+        assert await self._table.get({"id": 1}, snapshot=self._snapshot) is None
 
     async def get_from_snapshot(self, key: int) -> None:
-        assert await self._lookup.get({"id": key}) is not None
+        assert await self._table.get({"id": key}, snapshot=self._snapshot) is not None
 
     async def get_from_table(self, key: int) -> None:
         assert await self._table.get({"id": key}) is not None
@@ -212,18 +150,18 @@ class _Connection:
         await self._stack.aclose()
 
 
-async def _piece_bytes(sides: Sequence[_Side], file: str) -> tuple[str, int]:
+async def _piece_bytes(sides: Sequence[Side], file: str) -> tuple[str, int]:
     """The file, and how much of it a cold get reads."""
     side = sides[0]
     assert side.forget is not None
     await side.forget()
-    gets = _Gets()
-    await gets.make(side.get, [_KEYS * _STEP * 1_000])
+    gets = Gets()
+    await gets.make(side.get, [KEYS * STEP * 1_000])
     return file, gets.cost.bytes_read
 
 
 @contextlib.asynccontextmanager
-async def _bare(server: ServerInfo, bucket: str, piece: tuple[str, int]) -> AsyncIterator[list[_Side]]:
+async def _bare(server: ServerInfo, bucket: str, piece: tuple[str, int]) -> AsyncIterator[list[Side]]:
     """GETs of as many bytes, at other places for other keys."""
     file, length = piece
     fs = s3fs.S3FileSystem(
@@ -251,29 +189,11 @@ async def _bare(server: ServerInfo, bucket: str, piece: tuple[str, int]) -> Asyn
 
     try:
         yield [
-            _Side(name=_S3FS, get=by_s3fs, caches=False),
-            _Side(name=_OBSTORE, get=by_obstore, caches=False),
+            Side(name=_S3FS, get=by_s3fs, caches=False),
+            Side(name=_OBSTORE, get=by_obstore, caches=False),
         ]
     finally:
         await session.close()
-
-
-@contextlib.asynccontextmanager
-async def _slate(server: ServerInfo, bucket: str, keys: Sequence[int]) -> AsyncIterator[_Side]:
-    slate = Slate(server, bucket)
-    await slate.fill([_packed(key) for key in keys], b"v" * _VALUE_BYTES)
-
-    async def get(key: int) -> None:
-        assert len(await slate.get(_packed(key))) == _VALUE_BYTES
-
-    try:
-        yield _Side(name=_SLATEDB, get=get, forget=lambda: slate.reopen(_packed(1)))
-    finally:
-        await slate.close()
-
-
-def _packed(key: int) -> bytes:
-    return struct.pack(">q", key)
 
 
 # --- what it says -----------------------------------------------------------------------
@@ -294,9 +214,9 @@ def goals(report: Report) -> list[Goal]:
             )
         )
         for what, side, peer, most in (
-            ("cold", _FAST, _SLATEDB, 1.5),
+            ("cold", _FAST, SLATEDB, 1.5),
             ("cold", _OURS, _S3FS, 1.2),
-            ("warm", _OURS, _SLATEDB, 0.5),
+            ("warm", _OURS, SLATEDB, 0.5),
         ):
             ours, theirs = (report.one(format=kind, what=what, side=name) for name in (side, peer))
             share = ours.percentile(0.5) / theirs.percentile(0.5)

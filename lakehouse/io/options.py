@@ -44,10 +44,12 @@ class StorageOptions(Mapping[str, Any]):
     :meth:`reveal` gives the real one to the backend.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_secrets", "_values")
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = _revealed(options or {})
+        # Looked for once: that an object is absent is an error too, and one that reads of tables wait for.
+        self._secrets = tuple(sorted(set(_secrets_in(self._values)), key=len, reverse=True))
 
     def reveal(self) -> dict[str, Any]:
         """The real values, in mappings of their own, for the one place that connects."""
@@ -56,8 +58,10 @@ class StorageOptions(Mapping[str, Any]):
 
     def masked(self, text: str) -> str:
         """Somebody else's text with ``***`` for each secret in it: of these options, and in URLs."""
-        for secret in sorted(_secrets_in(self._values), key=len, reverse=True):
+        for secret in self._secrets:
             text = text.replace(secret, "***")
+        if "://" not in text:
+            return text
         return _QUERY_IN_URL.sub(r"\1***", _USER_IN_URL.sub("***", text))
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from lakehouse.errors import InvalidInputError
+from lakehouse.errors import FormatError, InvalidInputError, NotFoundError
 from lakehouse.expr import Expr
 from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.format.metadata import CommitKind, Ref
@@ -27,7 +27,7 @@ from lakehouse.storage.commit.alter import restored_schema
 from lakehouse.storage.commit.changes import ChangeRefs, Rollback
 from lakehouse.storage.commit.committer import Base
 from lakehouse.storage.compact.executor import CompactResult, compact_table
-from lakehouse.storage.metadata.expiry_guard import explain_expiry
+from lakehouse.storage.metadata.expiry_guard import expiry_of, explain_expiry
 from lakehouse.storage.metadata.table_name import check_new_name
 from lakehouse.storage.rows.missing_columns import Missing, check_missing
 from lakehouse.storage.scan.table_scan import Freshness, TableScan, is_fresh, table_lookup, to_expr
@@ -349,8 +349,14 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
             row = await table.get({"id": 7})
         """
         view = await self._keyed_view(snapshot, timestamp, tag, freshness, max_staleness)
-        async with explain_expiry(self._table.snapshots, view.snapshot.id, segment=view.first_segment):
+        try:  # as explain_expiry does, whose block would take a tenth of the time of a get in memory
             return await (await table_lookup(self._table, view, of_one=True)).get(key, columns=columns)
+        except (FormatError, NotFoundError) as error:
+            number, segment = view.snapshot.id, view.first_segment
+            expired = await expiry_of(self._table.snapshots, number, segment=segment)
+            if expired is None:
+                raise
+            raise expired from error
 
     async def get_many(
         self,
@@ -387,12 +393,14 @@ class Table(TableMaintenance, TableIndexes, TableColumns, TableRelations):
         max_staleness: float | None,
     ) -> View:
         """Returns the state that a lookup reads; the table has a primary key."""
-        fresh = is_fresh(freshness)
-        within_s = self._within_s(max_staleness, snapshot, fresh=fresh)
+        fresh, within_s = freshness != "snapshot" and is_fresh(freshness), self._max_staleness
+        if fresh or max_staleness is not None:
+            within_s = self._within_s(max_staleness, snapshot, fresh=fresh)
         view = await self._table.read_view(
             snapshot=snapshot, timestamp=timestamp, tag=tag, fresh=fresh, within_s=within_s
         )
-        await self._needs_key("get", view)
+        if not view.schema.primary_key:
+            await self._needs_key("get", view)
         return view
 
     async def changes(self, start: int, end: int | None = None) -> AsyncGenerator[pa.Table, None]:

@@ -47,6 +47,9 @@ __all__ = ["RowKeyCodec"]
 _END = b"\x00"
 _ESCAPES = ((b"\x01", b"\x01\x02"), (b"\x00", b"\x01\x01"))
 """Replacements in the order in which they are applied; undone in reverse order."""
+_LONG = Primitive("int64")
+_SIGN = 1 << 63
+_HALF = 1 << 62
 _LARGE_FROM = 1 << 31
 """Number of bytes of keys from which arrays get 64-bit offsets."""
 
@@ -61,7 +64,7 @@ class RowKeyCodec:
         InvalidInputError: there is no column, or one of a type that keys cannot have.
     """
 
-    __slots__ = ("_fields", "_widths")
+    __slots__ = ("_fields", "_longs", "_widths")
 
     def __init__(self, fields: Sequence[Field]) -> None:
         if not fields:
@@ -75,6 +78,7 @@ class RowKeyCodec:
                 )
         self._fields = tuple(fields)
         self._widths = tuple(value_width(field.type) for field in fields)
+        self._longs = tuple(field.type == _LONG for field in fields)
 
     def encode(self, columns: Sequence[ColumnValues]) -> pa.Array:
         """Encodes the keys of rows, given the columns of the key in key order.
@@ -143,14 +147,18 @@ class RowKeyCodec:
             InvalidInputError: a value is missing or not of its column's type.
         """
         parts = []
-        for field, value in zip(self._fields, values, strict=True):
+        for field, is_long, value in zip(self._fields, self._longs, values, strict=True):
+            # Whole numbers are keys most often, and those well within their width need no second look.
+            if is_long and type(value) is int and -_HALF < value < _HALF:
+                parts.append((value + _SIGN).to_bytes(8, "big"))
+                continue
             try:
                 parts.append(encode_value(value, field.type))
             except InvalidInputError as error:
                 raise InvalidInputError(
                     f"column {field.name!r} of the key: {error}", column=field.name
                 ) from error
-        return self.join(parts)
+        return parts[0] if len(parts) == 1 else self.join(parts)
 
     def join(self, parts: Sequence[bytes]) -> bytes:
         """Returns a key, or a prefix of keys, made of the encoded values of its columns.

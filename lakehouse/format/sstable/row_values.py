@@ -179,8 +179,9 @@ class KeyValues:
         Raises:
             CorruptionError: this is no key.
         """
-        parts = [key] if len(self._converts) == 1 else self._codec.split(key)
-        return [convert(part) for convert, part in zip(self._converts, parts, strict=True)]
+        if len(self._converts) == 1:
+            return [self._converts[0](key)]
+        return [convert(part) for convert, part in zip(self._converts, self._codec.split(key), strict=True)]
 
 
 def _of_key(kind: DataType) -> Convert:

@@ -16,6 +16,9 @@ from lakehouse.format.sstable.loops import read_varint
 
 __all__ = ["FoundEntry", "SearchBlock"]
 
+_LONG = (128, 0, 0)
+"""Sizes that one byte each does not hold: they are read one by one."""
+
 
 class FoundEntry(NamedTuple):
     """A row in a block: its kind, and the place of its value."""
@@ -76,23 +79,32 @@ class SearchBlock:
         if restart < 0:
             return None
         data, at, last = self.content, self._restarts[restart], self._end - 4
-        current = b""
+        # Bytes that the key has in common with the entry before, which is less, and the key's others.
+        common, rest = 0, key
         for _ in range(min(RESTART_ROWS, self._rows - RESTART_ROWS * restart)):
             entry = at
             # What _parts does for nearly every entry, without the call.
-            shared, own, size = data[at + 1 : at + 4] if at <= last else (128, 0, 0)
+            shared, own, size = data[at + 1 : at + 4] if at <= last else _LONG
             if shared < 128 and own < 128 and size < 128:
                 at += 4
             else:
                 shared, own, size, at = self._parts(at)
-            current = current[:shared] + data[at : at + own]
-            at += own
-            if current >= key:
-                kind = data[entry]
-                if at + size > self._end or kind > KIND_MAX:
-                    raise BlockError(0, "an entry goes beyond its end, or is of no kind")
-                return FoundEntry(kind, at, at + size) if current == key else None
-            at += size
+            if shared < common:
+                return None  # greater than the entry before, where that one has the key's bytes
+            if shared == common:
+                part = data[at : at + own]
+                if part >= rest:
+                    at += own
+                    kind = data[entry]
+                    if at + size > self._end or kind > KIND_MAX:
+                        raise BlockError(0, "an entry goes beyond its end, or is of no kind")
+                    return FoundEntry(kind, at, at + size) if part == rest else None
+                if part and part[0] == rest[0]:
+                    same = 1
+                    while same < len(part) and part[same] == rest[same]:
+                        same += 1
+                    common, rest = common + same, rest[same:]
+            at += own + size
         return None
 
     def _parts(self, at: int) -> tuple[int, int, int, int]:

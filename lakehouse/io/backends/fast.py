@@ -216,8 +216,10 @@ class FastReads(StoreDecorator):
         except Exception as error:
             ours = self._classified(error, verb, key)
             if ours is not None:
+                # Looks for the next snapshot end in 404s; their long texts say nothing more, and are dropped.
+                cause = None if isinstance(ours, NotFoundError) else error
                 with self.inner.options.hiding():
-                    raise ours from error
+                    raise ours from cause
             return await self._inner_get(key, span, version)
         meta, (start, end) = answer.meta, answer.range
         check_length(data, end - start, f"{verb} of {key!r} at {self.url}", key)

@@ -37,7 +37,7 @@ from lakehouse.storage.files.integrity import check_same, reading
 from lakehouse.storage.files.reader import Piece
 from lakehouse.storage.metadata.caches import RunCaches
 
-__all__ = ["PREFETCH_BYTES", "WHOLE_BYTES", "SstableRun", "open_sstable"]
+__all__ = ["PREFETCH_BYTES", "WHOLE_BYTES", "ShownFields", "SstableRun", "open_sstable"]
 
 WHOLE_BYTES = 256 * 1024
 """Maximum size in bytes of a file that is read whole when it is opened: its bytes take less time than
@@ -48,6 +48,8 @@ _TAIL_BYTES = 32 * 1024
 """Minimum bytes that it takes."""
 _INDEX_BYTES_PER_BLOCK = 24
 """Estimated bytes of a block in the index."""
+_SHOWN_MAX = 4
+"""Selections of columns whose forms a file keeps."""
 _BLOCK_BYTES = 8 * 1024
 """Estimated stored bytes of a block."""
 
@@ -55,17 +57,19 @@ _BLOCK_BYTES = 8 * 1024
 class _Opened:
     """Metadata of a file, kept between reads."""
 
-    __slots__ = ("bloom", "file", "shown", "version", "weight")
+    __slots__ = ("bloom", "file", "run", "shown", "version", "weight")
 
     def __init__(self, file: SstableFile, bloom: BloomFilter | None, version: str | None) -> None:
         self.file = file
         self.bloom = bloom
         self.version = version
-        self.shown: _Shown | None = None
+        self.shown: tuple[ShownFields, ...] = ()
+        self.run: SstableRun | None = None
+        """Reader that was made last."""
         self.weight = file.weight + (bloom.weight if bloom is not None else 0)
 
 
-class _Shown(NamedTuple):
+class ShownFields(NamedTuple):
     """Form of the rows for point reads that ask for some fields."""
 
     fields: tuple[Field, ...]
@@ -74,8 +78,8 @@ class _Shown(NamedTuple):
     """The fields asked for, and the kinds, without a row."""
     same: bool
     """Whether the file has just these columns, so that rows need no projection."""
-    places: tuple[int, ...] | None
-    """For each field, its place among the values of a row; None = the file has it not, or of another type."""
+    places: tuple[tuple[str, int], ...] | None
+    """Name of each field, and its place among the values of a row; None = one is not there as it is asked."""
     decoders: tuple[RowValues, KeyValues | None] | None
     """Decoders of single rows to Python objects; None where there are no places."""
 
@@ -119,9 +123,16 @@ async def open_sstable(
 
     opened = await caches.metadata.get(where, load)
     assert opened is not None  # load always returns one
+    run: SstableRun | None = opened.run
+    if run is not None and run.is_of(entry, store):
+        return run
     if whole is None and entry.size <= WHOLE_BYTES:
         whole = caches.blocks.get_if_present((*where, "file"))
-    return SstableRun(store, key, where, entry, caches, opened, whole)
+    run = SstableRun(store, key, where, entry, caches, opened, whole)
+    # Bytes of a small file, and a filter that is read apart, are weighed and go by themselves.
+    if whole is None and (opened.bloom is not None or not opened.file.footer.bloom.size):
+        opened.run = run
+    return run
 
 
 def _tail_bytes(entry: FileEntry) -> int:
@@ -207,6 +218,10 @@ class SstableRun:
         self._whole = whole
         self._pieces: tuple[Piece, ...] | None = None
 
+    def is_of(self, entry: FileEntry, store: ObjectStore) -> bool:
+        """Returns whether it reads the file of this very entry from this very store."""
+        return self.entry is entry and self._store is store
+
     @property
     def pieces(self) -> Sequence[Piece]:
         """Groups of neighbouring blocks, about a megabyte each."""
@@ -283,16 +298,16 @@ class SstableRun:
             return shown.nothing
         return row if shown.same else project(row, (*shown.fields, KIND_FIELD))
 
-    def has_values(self, fields: Sequence[Field]) -> bool:
-        """Returns whether :meth:`get_values` can be asked for these fields."""
-        return self._how(fields).places is not None
+    def values_of(self, fields: Sequence[Field]) -> ShownFields | None:
+        """Returns what :meth:`get_values` takes for these fields; None where it cannot get them."""
+        shown = self._how(fields)
+        return None if shown.places is None else shown
 
-    async def get_values(self, key: bytes, fields: Sequence[Field]) -> tuple[int, list[object]] | None:
+    async def get_values(self, key: bytes, shown: ShownFields) -> tuple[int, dict[str, object]] | None:
         """Returns kind and values of the row of that row key as Python objects; None when there is none.
 
         Costs what :meth:`get` costs in requests, and less to compute.
         """
-        shown = self._how(fields)
         assert shown.places is not None
         assert shown.decoders is not None
         with reading(self._key):
@@ -301,7 +316,7 @@ class SstableRun:
         if row is None:
             return None
         kind, values = row
-        return kind, [values[place] for place in shown.places]
+        return kind, {name: values[place] for name, place in shown.places}
 
     async def _block_with(self, key: bytes) -> tuple[int, SearchBlock] | None:
         """Returns the only block that may hold a key, with its number; None when none may."""
@@ -321,18 +336,21 @@ class SstableRun:
         assert held is not None  # _load_block always returns one
         return block, held
 
-    def _how(self, fields: Sequence[Field]) -> _Shown:
+    def _how(self, fields: Sequence[Field]) -> ShownFields:
         """Returns the form of rows for these fields; kept, as point reads tend to ask for the same ones."""
         asked = tuple(fields)
-        shown = self._opened.shown
-        if shown is None or shown.fields != asked:
+        for shown in self._opened.shown:
+            if shown.fields == asked:
+                break
+        else:
             schema = arrow_schema((*asked, KIND_FIELD))
             columns = self._file.columns({field.id for field in asked})
             same = columns.schema.equals(schema, check_metadata=True)
             places = _places(self._file, columns, asked)
             decoders = None if places is None else self._file.values(columns)
             # Kept with the metadata, since readers live for one read only.
-            self._opened.shown = shown = _Shown(asked, columns, schema.empty_table(), same, places, decoders)
+            shown = ShownFields(asked, columns, schema.empty_table(), same, places, decoders)
+            self._opened.shown = (shown, *self._opened.shown[: _SHOWN_MAX - 1])
         return shown
 
     async def _load_block(self, where: tuple[str, str, int]) -> SearchBlock:
@@ -352,14 +370,16 @@ class SstableRun:
         return bloom
 
 
-def _places(file: SstableFile, columns: ColumnSelection, asked: Sequence[Field]) -> tuple[int, ...] | None:
+def _places(
+    file: SstableFile, columns: ColumnSelection, asked: Sequence[Field]
+) -> tuple[tuple[str, int], ...] | None:
     """Returns the place of each field among the values of a row: the key's columns, then the others."""
     keys = [*file.meta.key] if columns.keys else []
     kinds = {field.id: field.type for field in file.meta.fields}
     order = [*keys, *(number for number in columns.order if number not in file.meta.key)]
     if any(kinds.get(field.id) != field.type for field in asked):
         return None
-    return tuple(order.index(field.id) for field in asked)
+    return tuple((field.name, order.index(field.id)) for field in asked)
 
 
 def _pieces(file: SstableFile) -> Iterator[Piece]:

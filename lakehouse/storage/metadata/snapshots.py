@@ -387,8 +387,7 @@ class Snapshots:
     async def snapshot(self, number: int, head: Snapshot) -> Snapshot:
         """Returns the snapshot of that id; NotFoundError when it does not exist at the head any more."""
         # A tag keeps its snapshot alone: those around it expire all the same.
-        kept = any(ref.snapshot == number for ref in head.refs.values())
-        if not (head.earliest <= number <= head.id or (kept and number <= head.id)):
+        if number > head.id or (number < head.earliest and not _is_kept(head, number)):
             raise NotFoundError(
                 f"table {self.root} has no snapshot {number}: it has {head.earliest} to {head.id}"
                 + (f" and tagged ones: {_tagged(head)}" if head.refs else ""),
@@ -493,6 +492,10 @@ class Snapshots:
 def _time_text(time_ms: int) -> str:
     """Formats a time for messages: UTC, to the millisecond."""
     return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).isoformat(" ", "milliseconds")
+
+
+def _is_kept(head: Snapshot, number: int) -> bool:
+    return any(ref.snapshot == number for ref in head.refs.values())
 
 
 def _tagged(head: Snapshot) -> str:

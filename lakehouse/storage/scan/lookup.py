@@ -147,11 +147,10 @@ class LookupPlan:
         """The files as lookups of many keys go through them."""
         return units_of(self.entries, self.schema)
 
-    async def ready(self) -> LookupPlan:
-        """Returns the plan when a single key can be looked up without holding up the event loop."""
+    async def prepare(self) -> None:
+        """Arranges the files for lookups of single keys, in a thread if that would hold up the event loop."""
         if "runs" not in self.__dict__ and len(self.entries) > _MANY_FILES:
             await in_thread(lambda: self.runs)
-        return self
 
 
 class Lookup:
@@ -196,7 +195,8 @@ class Lookup:
         """Returns the row of a key, with these columns (None = all), or None."""
         fields = fields_named(self._schema, columns)
         encoded = self._encoded(key)
-        candidates = (await self._plan.ready()).runs.newest_first(encoded, self._partition(key))
+        await self._plan.prepare()
+        candidates = self._plan.runs.newest_first(encoded, self._partition(key))
         if self._engine is None and self._shows is None:
             return await self._newest(encoded, candidates, fields)
         looked_at = self._looked_at(fields)
@@ -223,12 +223,11 @@ class Lookup:
             return None if _is_deleted(held[0]) else _as_dict(held[0], fields)
         for entry in newest_first:
             reader = await self._source.open(entry, self._schema)
-            if isinstance(reader, SstableRun) and reader.has_values(fields):
-                found = await reader.get_values(key, fields)
+            if isinstance(reader, SstableRun) and (shown := reader.values_of(fields)) is not None:
+                found = await reader.get_values(key, shown)
                 if found is not None:
                     kind, values = found
-                    names = [field.name for field in fields]
-                    return None if kind == RowKind.DELETE else dict(zip(names, values, strict=True))
+                    return None if kind == RowKind.DELETE else values
                 continue
             row = await reader.get(key, fields)
             if row.num_rows:
@@ -286,7 +285,8 @@ class Lookup:
 
     def _partition(self, key: Mapping[str, object]) -> tuple[bytes, ...]:
         """Returns the encoded partition of a key that says it; else nothing."""
-        return tuple(encode_value(key[field.name], field.type) for field in self._plan.partition_fields)
+        fields = self._plan.partition_fields
+        return tuple([encode_value(key[field.name], field.type) for field in fields]) if fields else ()
 
     # --- many --------------------------------------------------------------------
 

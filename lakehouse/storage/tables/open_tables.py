@@ -147,6 +147,8 @@ class OpenTable:
         self.env, self.name, self.pointer = env, name, pointer
         self.root, self.uuid = pointer.path, pointer.table
         self._promised: Counter[int] = Counter()
+        self._last_view: View | None = None
+        """The state that was read last, as it often is read next."""
         self.listeners: list[CommitListener] = []
         """Listeners, called in this order after every commit that this process makes."""
         store, caches = env.store, env.caches
@@ -356,8 +358,14 @@ class OpenTable:
     async def view_of(self, snapshot: Snapshot) -> View:
         """Returns a snapshot with its schema."""
         self.env.store.check_open()
+        last = self._last_view
+        if last is not None and last.snapshot is snapshot:
+            return last
         schema_object = await self.schemas.read(snapshot.schema)
-        return View(snapshot=snapshot, schema_object=schema_object, manifests=self.manifests, runs=self.runs)
+        self._last_view = view = View(
+            snapshot=snapshot, schema_object=schema_object, manifests=self.manifests, runs=self.runs
+        )
+        return view
 
     @property
     def is_writer(self) -> bool:
@@ -527,7 +535,7 @@ class OpenTable:
 
 def _check_state(snapshot: object, timestamp: object, tag: object, fresh: bool) -> None:
     """Refuses to name a state in two ways."""
-    named = sum(argument is not None for argument in (snapshot, timestamp, tag))
+    named = (snapshot is not None) + (timestamp is not None) + (tag is not None)
     if fresh and named:
         raise InvalidInputError(
             "freshness='wal' reads what is newest: it goes with no snapshot, timestamp or tag"
