@@ -215,11 +215,12 @@ class FastReads(StoreDecorator):
             data = (await self._requests.follow(answer.bytes_async())).to_bytes()
         except Exception as error:
             ours = self._classified(error, verb, key)
-            if ours is not None:
+            with self.inner.options.hiding():
                 # Looks for the next snapshot end in 404s; their long texts say nothing more, and are dropped.
-                cause = None if isinstance(ours, NotFoundError) else error
-                with self.inner.options.hiding():
-                    raise ours from cause
+                if isinstance(ours, NotFoundError):
+                    raise ours from None
+                if ours is not None:
+                    raise ours from error
             return await self._inner_get(key, span, version)
         meta, (start, end) = answer.meta, answer.range
         check_length(data, end - start, f"{verb} of {key!r} at {self.url}", key)
