@@ -111,6 +111,10 @@ class CacheRegion(Generic[K, V]):
 
     # --- reading ---------------------------------------------------------------------
 
+    def holds(self, key: K) -> bool:
+        """Returns whether there is a value, be it too old; counts nothing."""
+        return key in self._entries
+
     def get_if_present(self, key: K) -> V | None:
         """The value held, or None; never loads or refreshes."""
         entry = self._entries.get(key)

@@ -29,6 +29,15 @@ async def test_the_second_get_loads_nothing(region: CacheRegion[Any, Any]) -> No
     assert region.stats().hit_ratio == pytest.approx(2 / 3)
 
 
+async def test_a_question_for_a_value_is_no_read(region: CacheRegion[Any, Any]) -> None:
+    """Whether a value is there is told without counting a hit or a miss."""
+    assert not region.holds(("k",))
+    region.put(("k",), "v")
+    assert region.holds(("k",))
+    counted = region.stats().counters
+    assert (counted.hits, counted.misses) == (0, 0)
+
+
 async def test_absence_is_never_cached(region: CacheRegion[Any, Any]) -> None:
     """None is handed out and not kept: what appears later is seen at the next get."""
     loader = Loader()

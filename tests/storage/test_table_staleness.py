@@ -267,7 +267,7 @@ async def test_objects_deleted_before_the_grace_are_an_expiry_and_no_damage() ->
         await here.other.compact(full=True)
         for _ in range(2):
             await here.other.expire_snapshots(retain=1, grace_s=0)
-        here.table.core.env.caches.forget(here.table.core.root)
+        here.table.core.env.caches.forget(here.table.uuid)
         here.table.core.env.caches.runs.blocks.invalidate_all()
         here.table.core.env.caches.runs.metadata.invalidate_all()
         with pytest.raises(NotFoundError, match=r"snapshot 2 .* expired"):

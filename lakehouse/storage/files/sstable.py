@@ -303,22 +303,25 @@ class SstableRun:
         shown = self._how(fields)
         return None if shown.places is None else shown
 
-    async def get_values(self, key: bytes, shown: ShownFields) -> tuple[int, dict[str, object]] | None:
+    async def get_values(
+        self, key: bytes, shown: ShownFields, *, is_likely: bool = False
+    ) -> tuple[int, dict[str, object]] | None:
         """Returns kind and values of the row of that row key as Python objects; None when there is none.
 
-        Costs what :meth:`get` costs in requests, and less to compute.
+        Costs what :meth:`get` costs in requests, and less to compute. Where the row ``is_likely`` there, the
+        filter is asked only if it may save a request: it takes half as long as a search of the block.
         """
         assert shown.places is not None
         assert shown.decoders is not None
         with reading(self._key):
-            found = await self._block_with(key)
+            found = await self._block_with(key, is_likely=is_likely)
             row = None if found is None else self._file.row_values(*found, key, shown.decoders)
         if row is None:
             return None
         kind, values = row
         return kind, {name: values[place] for name, place in shown.places}
 
-    async def _block_with(self, key: bytes) -> tuple[int, SearchBlock] | None:
+    async def _block_with(self, key: bytes, *, is_likely: bool = False) -> tuple[int, SearchBlock] | None:
         """Returns the only block that may hold a key, with its number; None when none may."""
         file = self._file
         if not file.meta.key:
@@ -328,11 +331,12 @@ class SstableRun:
         block = file.block_of(key)
         if block is None or key < file.index.pieces[0].first_key:
             return None
-        if file.footer.bloom.size:
+        place, blocks = (*self._where, block), self._caches.blocks
+        if file.footer.bloom.size and not (is_likely and blocks.holds(place)):
             bloom = self._bloom or await self._load_bloom()
             if not bloom.may_hold(key):
                 return None
-        held = await self._caches.blocks.get((*self._where, block), self._load_block)
+        held = await blocks.get(place, self._load_block)
         assert held is not None  # _load_block always returns one
         return block, held
 

@@ -397,7 +397,7 @@ class Snapshots:
             return await self._read(number)
         if self._cache.get_if_present((self.root, number)) is None:
             # Who names it by its id will do so again when it is the newest no more.
-            self._cache.put((self.root, number), head)
+            self._cache.put((self.root, number), head, tags=self._tags)
         return head
 
     async def at_time(self, time_ms: int, head: Snapshot) -> Snapshot:

@@ -224,7 +224,7 @@ class Lookup:
         for entry in newest_first:
             reader = await self._source.open(entry, self._schema)
             if isinstance(reader, SstableRun) and (shown := reader.values_of(fields)) is not None:
-                found = await reader.get_values(key, shown)
+                found = await reader.get_values(key, shown, is_likely=entry is newest_first[-1])
                 if found is not None:
                     kind, values = found
                     return None if kind == RowKind.DELETE else values

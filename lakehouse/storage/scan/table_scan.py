@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from lakehouse.cache import identity_tags
 from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr, parse_where
 from lakehouse.expr.nodes import all_given
@@ -71,9 +70,7 @@ async def table_lookup(table: OpenTable, view: View, *, of_one: bool = False) ->
         plan = await load(None)
     else:
         key = (table.root, snapshot.id, snapshot.token)
-        plan = await table.env.caches.lookups.get(key, load, tags=identity_tags(table.uuid)) or await load(
-            None
-        )
+        plan = await table.env.caches.lookups.get(key, load, tags=table.tags) or await load(None)
     return Lookup(plan.entries, plan.schema, table, plan=plan, held=held)
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from lakehouse.cache import CacheBudget
+from lakehouse.cache import CacheBudget, identity_tags
 from lakehouse.clock import Clock
 from lakehouse.config import Settings, TableSettings
 from lakehouse.errors import CorruptionError, FormatError, InvalidInputError, NotFoundError
@@ -147,6 +147,8 @@ class OpenTable:
         self.env, self.name, self.pointer = env, name, pointer
         self.root, self.uuid = pointer.path, pointer.table
         self._promised: Counter[int] = Counter()
+        self.tags = identity_tags(self.uuid)
+        """Tags of what is kept of the table in caches."""
         self._last_view: View | None = None
         """The state that was read last, as it often is read next."""
         self.listeners: list[CommitListener] = []
