@@ -23,6 +23,8 @@ class RestServer:
     url: str = ""
     tables: dict[tuple[str, ...], Callable[[], Mapping[str, Any]]] = field(default_factory=dict)
     """By namespaces and name, what makes the answer to a load."""
+    views: dict[tuple[str, ...], Callable[[], Mapping[str, Any]]] = field(default_factory=dict)
+    """Likewise of views."""
     config: dict[str, Any] = field(default_factory=lambda: {"defaults": {}, "overrides": {}})
     token: str | None = None
     """Bearer token that requests need."""
@@ -56,6 +58,11 @@ class RestServer:
                 return _error(404, "NoSuchNamespaceException", "no such namespace")
             case ["namespaces", _, "tables", table] if (*names[1], table) in self.tables:
                 return 200, self.tables[(*names[1], table)]()
+            case ["namespaces", _, "views"] if names[1] in spaces:
+                found = sorted(one for one in self.views if one[:-1] == names[1])
+                return 200, {"identifiers": [{"namespace": list(one[:-1]), "name": one[-1]} for one in found]}
+            case ["namespaces", _, "views", view] if (*names[1], view) in self.views:
+                return 200, self.views[(*names[1], view)]()
         return _error(404, "NoSuchTableException", "no such table")
 
 

@@ -30,11 +30,20 @@ from lakehouse.catalog.sources.source import (
 )
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.iceberg import TableMetadata
-from lakehouse.iceberg.catalogs import Catalog, Catalogs, FoundTable, ReadMetadata, read_metadata
+from lakehouse.iceberg.catalogs import (
+    Catalog,
+    Catalogs,
+    FoundTable,
+    FoundView,
+    ReadMetadata,
+    read_metadata,
+)
 
 __all__ = ["IcebergSource"]
 
 _METADATA = "metadata"
+_DIALECT = "duckdb"
+"""Dialect that is shown of a view that has it; of others the first by name."""
 
 
 class IcebergSource:
@@ -79,20 +88,25 @@ class IcebergSource:
     async def page(
         self, namespace: RelationPath, *, prefix: str = "", after: str | None = None, limit: int
     ) -> Page:
-        """Lists the tables of a namespace: all of them at once, since catalogs have no pages to choose."""
-        names = await self._catalog.tables(namespace) if namespace else []
-        left = [name for name in names if name.startswith(prefix) and (after is None or name > after)]
+        """Lists the tables and views of a namespace, all at once: catalogs have no pages to choose."""
+        tables = await self._catalog.tables(namespace) if namespace else []
+        views = await self._catalog.views(namespace) if namespace else []
+        kinds = {**dict.fromkeys(views, NodeKind.VIEW), **dict.fromkeys(tables, NodeKind.TABLE)}
         return Page(
-            entries=tuple([ListedName(path=(*namespace, name), kind=NodeKind.TABLE) for name in left])
+            entries=tuple(
+                ListedName(path=(*namespace, name), kind=kinds[name])
+                for name in sorted(kinds)
+                if name.startswith(prefix) and (after is None or name > after)
+            )
         )
 
     async def names(
         self, namespace: RelationPath, *, prefix: str = "", after: str | None = None
     ) -> AsyncGenerator[RelationPath, None]:
         """Yields the tables of a namespace that the catalog lists."""
-        page = await self.page(namespace, prefix=prefix, after=after, limit=1)
-        for entry in page.entries:
-            yield entry.path
+        for name in await self._catalog.tables(namespace) if namespace else []:
+            if name.startswith(prefix) and (after is None or name > after):
+                yield (*namespace, name)
 
     async def locate(self, identity: uuid.UUID) -> RelationPath | None:
         """Returns None: a catalog does not find tables by their uuid."""
@@ -103,11 +117,22 @@ class IcebergSource:
         """Returns None: whoever asks for a name is told the version too."""
 
     async def pointer(self, path: RelationPath) -> Pointer:
-        """Asks the catalog for a table, and reads its metadata unless they are known."""
-        return await self._pointer(path, None)
+        """Asks the catalog for a table, and reads its metadata unless they are known; else for a view."""
+        try:
+            return await self._pointer(path, None)
+        except NotFoundError as error:
+            view = await self._catalog.view(path) if error.context.get("missing") == "table" else None
+            if view is None:
+                raise
+            return self._view_pointer(path, view)
 
     async def renew(self, pointer: Pointer) -> Pointer:
         """Asks the catalog for a table; its metadata are read when they are others than before."""
+        if pointer.kind is NodeKind.VIEW:
+            view = await self._catalog.view(pointer.path)
+            return (
+                await self.pointer(pointer.path) if view is None else self._view_pointer(pointer.path, view)
+            )
         known = self._content.get_if_present(_metadata_key(pointer))
         return await self._pointer(pointer.path, known)
 
@@ -153,6 +178,17 @@ class IcebergSource:
             location=metadata.location,
         )
 
+    def _view_pointer(self, path: RelationPath, view: FoundView) -> Pointer:
+        return Pointer(
+            path=path,
+            kind=NodeKind.VIEW,
+            identity=view.identity,
+            version=view.version,
+            content_key=(view.identity.hex, view.version, self._reach),
+            location=view.location,
+            handle=view,
+        )
+
     # --- content ------------------------------------------------------------------
 
     async def table(self, pointer: Pointer) -> TableFacts:
@@ -161,9 +197,21 @@ class IcebergSource:
         return table_facts(metadata, metadata.current_schema, metadata.current_snapshot)
 
     async def view(self, pointer: Pointer) -> ViewFacts:
-        """Refuses: views of Iceberg's catalogs are not read."""
-        raise InvalidInputError(
-            f"{'.'.join(pointer.path)} is a table, not a view", name=".".join(pointer.path)
+        """Returns the view that the pointer holds."""
+        view = pointer.handle
+        if not isinstance(view, FoundView):
+            raise InvalidInputError(
+                f"{'.'.join(pointer.path)} is a table, not a view", name=".".join(pointer.path)
+            )
+        dialect = _DIALECT if _DIALECT in view.texts else min(view.texts, default="")
+        return ViewFacts(
+            sql=view.texts.get(dialect, ""),
+            dialect=dialect,
+            texts=view.texts,
+            columns=view.columns,
+            search_path=(".".join((self.name, *view.default_namespace)),) if view.default_namespace else (),
+            owner=view.owner,
+            updated_ms=view.updated_ms,
         )
 
     async def snapshots(self, pointer: Pointer) -> tuple[SnapshotFacts, ...]:

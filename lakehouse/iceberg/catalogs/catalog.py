@@ -8,9 +8,10 @@ Invariant: what a catalog returns is as of the call; it keeps connections and no
 from __future__ import annotations
 
 import abc
+import uuid
 import weakref
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import anyio
@@ -25,7 +26,7 @@ from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
 from lakehouse.suggest import suggestion
 
-__all__ = ["Catalog", "FoundTable", "Name", "shown"]
+__all__ = ["Catalog", "FoundTable", "FoundView", "Name", "shown"]
 
 R = TypeVar("R")
 Name = tuple[str, ...]
@@ -46,6 +47,23 @@ class FoundTable:
     def read(self) -> ReadMetadata:
         """The metadata, for the next call that finds the table."""
         return ReadMetadata(metadata=self.metadata, version=self.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundView:
+    """A view as a catalog knows it now."""
+
+    identity: uuid.UUID
+    version: str
+    """State of the view: equal ones say the same."""
+    location: str
+    texts: Mapping[str, str] = field(hash=False)
+    """SQL by dialect."""
+    columns: tuple[str, ...] = ()
+    default_namespace: Name = ()
+    """Namespace in which names without one are looked for."""
+    owner: str | None = None
+    updated_ms: int | None = None
 
 
 def shown(name: Name) -> str:
@@ -138,6 +156,16 @@ class Catalog(abc.ABC):
     @abc.abstractmethod
     async def tables(self, namespace: Name) -> list[str]:
         """Returns the names of the tables of a namespace, without the namespace, in order."""
+
+    async def views(self, namespace: Name) -> list[str]:
+        """Returns the names of the views of a namespace, in order; none where the catalog has no views."""
+        del namespace
+        return []
+
+    async def view(self, name: Name) -> FoundView | None:
+        """Loads a view; None when there is none of that name."""
+        del name
+        return None
 
     @abc.abstractmethod
     async def namespaces(self, inside: Name = ()) -> list[Name]:

@@ -21,8 +21,8 @@ import anyio.to_thread
 
 from lakehouse.clock import Clock
 from lakehouse.config import Settings
-from lakehouse.errors import InvalidInputError, LakehouseError, NotFoundError
-from lakehouse.iceberg.catalogs.catalog import Catalog, FoundTable, Name, shown
+from lakehouse.errors import CorruptionError, InvalidInputError, LakehouseError, NotFoundError
+from lakehouse.iceberg.catalogs.catalog import Catalog, FoundTable, FoundView, Name, shown
 from lakehouse.iceberg.catalogs.errors import missing_extra, translated
 from lakehouse.iceberg.catalogs.file_io import FILE_IO, reading
 from lakehouse.iceberg.catalogs.properties import CatalogProperties
@@ -75,6 +75,27 @@ class PyicebergCatalog(Catalog):
         catalog = await self._connected()
         names = await self._call(f"listing tables of {shown(namespace)}", catalog.list_tables, namespace)
         return sorted(name[-1] for name in names)
+
+    async def views(self, namespace: Name) -> list[str]:
+        """Returns the views that a REST catalog lists; asks nothing of a server that has no views."""
+        if self.properties.type != "rest":
+            return []
+        return await self.asked(functools.partial(self._views, namespace))
+
+    async def _views(self, namespace: Name) -> list[str]:
+        catalog = await self._connected()
+        names = await self._call(f"listing views of {shown(namespace)}", catalog.list_views, namespace)
+        return sorted(name[-1] for name in names)
+
+    async def view(self, name: Name) -> FoundView | None:
+        """Loads a view of a REST catalog, whose server keeps the definition."""
+        if self.properties.type != "rest":
+            return None
+        return await self.asked(functools.partial(self._view, name))
+
+    async def _view(self, name: Name) -> FoundView | None:
+        catalog = await self._connected()
+        return await self._call(f"loading view {shown(name)}", _loaded_view, catalog, name)
 
     async def namespaces(self, inside: Name = ()) -> list[Name]:
         """Returns the namespaces that the catalog lists."""
@@ -240,6 +261,35 @@ class _Loading:
         data = table.metadata.model_dump_json(by_alias=True, exclude_none=True).encode()
         metadata = await in_thread(decode_metadata, data, path)
         return FoundTable(metadata=metadata, locations=self._places(path, handed_out))
+
+
+def _loaded_view(catalog: Any, name: Name) -> FoundView | None:
+    from pyiceberg.exceptions import NoSuchViewError
+
+    try:
+        view = catalog.load_view(name)
+    except (NoSuchViewError, NotImplementedError):  # or the server has no views
+        return None
+    current = view.metadata.current_version_id
+    now = next((version for version in view.versions if version.version_id == current), None)
+    if now is None:
+        raise CorruptionError(
+            f"view {shown(name)} has no version {current}, which its metadata say is the current one"
+        )
+    log, schema = view.history(), view.schemas().get(now.schema_id)
+    texts = [representation.root for representation in now.representations]
+    # A version may become the current one again: then the log has another entry.
+    changed_ms = max([entry.timestamp_ms for entry in log], default=now.timestamp_ms)
+    return FoundView(
+        identity=view.uuid(),
+        version=f"{now.version_id}@{changed_ms}",
+        location=view.location(),
+        texts={text.dialect: text.sql for text in texts},
+        columns=() if schema is None else tuple(column.name for column in schema.fields),
+        default_namespace=tuple(now.default_namespace),
+        owner=view.properties.get("owner"),
+        updated_ms=changed_ms,
+    )
 
 
 class _UnchangedError(LakehouseError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
+import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 import lakehouse
-from lakehouse.errors import NotFoundError, UnavailableError
+from lakehouse.catalog.ids import NodeKind
+from lakehouse.errors import CorruptionError, NotFoundError, UnavailableError
 from lakehouse.io import measure, open_store
 from lakehouse.lake import Lake
 from lakehouse.testing import ManualClock
@@ -270,3 +272,83 @@ async def test_detaching_leaves_nothing() -> None:
         for asked in (lake.graph.resolve(node.id), lake.graph.table(NAME), lake.table(NAME)):
             with pytest.raises(NotFoundError):
                 await asked
+
+
+VIEW = uuid.UUID("21222324-2526-2728-292a-2b2c2d2e2f30")
+
+
+def _view(sql: str, number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A REST catalog's answer to the loading of a view."""
+    version = {
+        "version-id": number,
+        "schema-id": 0,
+        "timestamp-ms": 1_700_000_000_000 + number,
+        "summary": {},
+        "representations": [
+            {"type": "sql", "sql": sql, "dialect": "spark"},
+            {"type": "sql", "sql": sql.lower(), "dialect": "duckdb"},
+        ],
+        "default-namespace": ["web"],
+    }
+    field = {"id": 1, "name": "n", "type": "long", "required": False}
+    metadata = {
+        "view-uuid": str(VIEW),
+        "format-version": 1,
+        "location": "file:///views/v",
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": [field]}],
+        "current-version-id": number,
+        "versions": [version],
+        "version-log": [{"timestamp-ms": version["timestamp-ms"], "version-id": number}],
+        "properties": {"owner": "ann"},
+        **changes,
+    }
+    return {"metadata-location": "file:///views/v/metadata/v1.json", "metadata": metadata, "config": {}}
+
+
+async def test_views_of_a_rest_catalog_are_nodes_and_renewed(tmp_path: Path) -> None:
+    """A view is listed as one, read by its name, the same node while it does not change, then another."""
+    with _rest(tmp_path) as server:
+        server.views["web", "v"] = lambda: _view("SELECT count(*) AS n FROM events")
+        properties = {"type": "rest", "uri": server.url, "view-endpoints-supported": "true"}
+        async with _attached(properties, "views") as (lake, clock):
+            node = await lake.graph.view("ice.web.v")
+            assert (node.version, node.owner, node.columns) == ("1@1700000000001", "ann", ("n",))
+            assert (node.dialect, node.sql) == ("duckdb", "select count(*) as n from events")
+            assert node.search_path == ("ice.web",)
+            assert sorted(node.texts) == ["duckdb", "spark"]
+            assert [name async for name in lake.tables("ice.web")] == ["ice.web.events"]
+            listed = await lake.graph.sources.get("ice").page(("web",), limit=10)
+            assert [(one.path[-1], one.kind) for one in listed.entries] == [
+                ("events", NodeKind.TABLE),
+                ("v", NodeKind.VIEW),
+            ]
+            await clock.advance(2.1)
+            asked = len(server.asked)
+            assert await lake.graph.resolve(node.id) is node
+            assert server.asked[asked:] == ["GET /v1/namespaces/web/views/v"]
+            server.views["web", "v"] = lambda: _view("SELECT 2 AS n", 2)
+            await clock.advance(2.1)
+            assert (await lake.graph.view("ice.web.v")).sql == "select 2 as n"
+            del server.views["web", "v"]
+            await clock.advance(2.1)
+            with pytest.raises(NotFoundError, match=r"no table 'web\.v'"):
+                await lake.graph.view("ice.web.v")
+
+
+async def test_a_catalog_without_views_is_not_asked_for_any(tmp_path: Path) -> None:
+    """Where the server says nothing of views, listings and names that are missing cost what they did."""
+    with _rest(tmp_path) as server:
+        async with _attached({"type": "rest", "uri": server.url}, "no-views") as (lake, _clock):
+            with pytest.raises(NotFoundError):
+                await lake.graph.relation("ice.web.v")
+            assert not [one for one in server.asked if "/views" in one]
+
+
+async def test_a_view_without_its_current_version_is_corruption(tmp_path: Path) -> None:
+    """Metadata of a view that lack the version they call current are named as damaged."""
+    with _rest(tmp_path) as server:
+        server.views["web", "v"] = lambda: _view("SELECT 1", **{"current-version-id": 7})
+        properties = {"type": "rest", "uri": server.url, "view-endpoints-supported": "true"}
+        async with _attached(properties, "damaged-view") as (lake, _clock):
+            with pytest.raises(CorruptionError, match=r"web\.v has no version 7"):
+                await lake.graph.view("ice.web.v")
