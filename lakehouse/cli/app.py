@@ -36,6 +36,11 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "Look into catalogs: what they hold, and what names stand for.",
     ),
+    "cache": (
+        "lakehouse.cli.cache",
+        "app",
+        "See what tables take in the caches of a process, and what loading them costs.",
+    ),
     "view": ("lakehouse.cli.view", "app", "Make, show and drop views: SQL under a name."),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
     "iceberg": (

@@ -122,6 +122,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "iceberg",
             "database",
             "catalog",
+            "cache",
             "manifests",
             "view",
             "builtins",

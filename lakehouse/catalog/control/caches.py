@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakehouse.catalog.graph.references import parse_name, show_name
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.layers.layers import ACCOUNT_GROUP, AccountLayers, Layers
 from lakehouse.catalog.layers.prometheus import cache_metrics
@@ -126,7 +127,7 @@ class LakeCache:
 
             report = await lake.cache.prewarm(["sales.orders", "ice.sales.customers"])
         """
-        named = {".".join(parts): parts for parts in map(_parts, tables)}
+        named = {show_name(parts): parts for parts in map(_parts, tables)}
 
         async def warm(name: str) -> tuple[str, LakehouseError | None]:
             try:
@@ -182,9 +183,4 @@ class LakeCache:
 
 
 def _parts(target: str | Sequence[str]) -> RelationPath:
-    parts = tuple(target.split(".")) if isinstance(target, str) else tuple(target)
-    if not parts or not all(parts):
-        raise InvalidInputError(
-            f"{target!r} has an empty part: write catalog, catalog.namespace, database or database.table"
-        )
-    return parts
+    return parse_name(target) if isinstance(target, str) else parse_name(show_name(tuple(target)))
