@@ -12,6 +12,8 @@ from lakehouse.io.work import Progress, ProgressCallback
 from lakehouse.storage.cdc import ChangeBatch
 from lakehouse.storage.compact import CompactResult, RescaleReport
 from lakehouse.storage.maintenance import (
+    AnalyzedColumn,
+    AnalyzeReport,
     Damage,
     ExpireReport,
     Loss,
@@ -38,6 +40,8 @@ from lakehouse.storage.write import Ack, WriterReport
 
 __all__ = [
     "Ack",
+    "AnalyzeReport",
+    "AnalyzedColumn",
     "ChangeBatch",
     "CheckResult",
     "CommitResult",

@@ -7,10 +7,12 @@ its cost, and is safe to run beside writers and other maintenance, to end anywhe
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.work import ProgressCallback
 from lakehouse.storage.compact.rescaling import RescaleReport, rescale
+from lakehouse.storage.maintenance.analyze import AnalyzeReport, analyze_table
 from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
 from lakehouse.storage.maintenance.orphans import OrphanReport, remove_orphans
 from lakehouse.storage.maintenance.partition_expiry import PartitionExpiryReport, expire_partitions
@@ -31,6 +33,31 @@ class TableMaintenance:
     """Base of ``Table`` with its methods for maintenance."""
 
     _table: OpenTable
+
+    async def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        sample: float | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> AnalyzeReport:
+        """Counts distinct values, nulls and bounds of columns, for planners, and keeps them with the table.
+
+        The newest snapshot is read; what is written is one file of sketches, and a commit that readers of
+        rows and of changes do not see. The statistics stay those of that snapshot, until the next call.
+
+        Args:
+            columns: names; None = all but nested ones.
+            sample: share of the rows to read, in whole parts of the table, so that it may be more; None =
+                all. Distinct values are then those of the rows that were read.
+            progress: called with the number of rows read.
+
+        Example::
+
+            report = await table.analyze(["id", "amount"])
+            print(report.columns[0].ndv)
+        """
+        return await analyze_table(self._table, columns, sample=sample, progress=progress)
 
     async def expire_snapshots(
         self,

@@ -7,10 +7,12 @@ Invariant: every method hands the call to the async one of its name, and does no
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from lakehouse.io.work import ProgressCallback
 from lakehouse.storage.compact import RescaleReport
 from lakehouse.storage.maintenance import (
+    AnalyzeReport,
     ExpireReport,
     OrphanReport,
     PartitionExpiryReport,
@@ -29,6 +31,31 @@ class TableMaintenance:
 
     def __init__(self, wrapped: AsyncTableMaintenance, bridge: Bridge) -> None:
         self._wrapped, self._bridge = wrapped, bridge
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        sample: float | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> AnalyzeReport:
+        """Counts distinct values, nulls and bounds of columns, for planners, and keeps them with the table.
+
+        The newest snapshot is read; what is written is one file of sketches, and a commit that readers of
+        rows and of changes do not see. The statistics stay those of that snapshot, until the next call.
+
+        Args:
+            columns: names; None = all but nested ones.
+            sample: share of the rows to read, in whole parts of the table, so that it may be more; None =
+                all. Distinct values are then those of the rows that were read.
+            progress: called with the number of rows read.
+
+        Example::
+
+            report = table.analyze(["id", "amount"])
+            print(report.columns[0].ndv)
+        """
+        return self._bridge.call(self._wrapped.analyze, columns, sample=sample, progress=progress)
 
     def expire_snapshots(
         self,

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         SchemaRef,
         SegmentRange,
         Snapshot,
+        StatisticsRef,
         WalRef,
         WriterMark,
         decode_snapshot,
@@ -81,7 +82,7 @@ __all__ = [
     "ColumnarEntries", "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry",
     "FileFormat", "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind", "NamePointer",
     "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef",
-    "SegmentHeader", "SegmentRange", "SharedPin", "SharedQuery", "Snapshot", "StatsColumn",
+    "SegmentHeader", "SegmentRange", "SharedPin", "SharedQuery", "Snapshot", "StatisticsRef", "StatsColumn",
     "StoreProof", "ViewVersion", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database",
     "decode_hint", "decode_manifest", "decode_pointer", "decode_proof", "decode_query",
     "decode_segment", "decode_snapshot", "decode_view_version", "encode_database", "encode_hint",
@@ -103,7 +104,7 @@ __getattr__, __dir__ = door(
         "shared_query": "SharedPin SharedQuery decode_query encode_query",
         "snapshot": (
             "CommitKind Counts ManifestRef ParentRef Ref RefKind SchemaRef SegmentRange Snapshot "
-            "WalRef WriterMark decode_snapshot encode_snapshot"
+            "StatisticsRef WalRef WriterMark decode_snapshot encode_snapshot"
         ),
         "stats_table": "StatsColumn stats_columns",
         "store_proof": "PROOF_MS Binding ProofState StoreProof decode_proof encode_proof",

@@ -47,6 +47,7 @@ __all__ = [
     "SchemaRef",
     "SegmentRange",
     "Snapshot",
+    "StatisticsRef",
     "WalRef",
     "WriterMark",
     "decode_snapshot",
@@ -141,6 +142,16 @@ class WalRef:
     """Lower bound of the epoch of the log's writer."""
     upto: int
     """Number of the last covered segment; 0 = none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsRef:
+    """A puffin file with sketches of a table's columns."""
+
+    snapshot: int
+    """Id of the snapshot that was read for it."""
+    path: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +259,8 @@ class Snapshot:
     """Lowest id of a snapshot that readers may read, tagged and pinned ones aside."""
     orphan_horizon_ms: int | None = None
     """Time before which uploads must have begun to be orphans, if no snapshot refers to them."""
+    statistics: StatisticsRef | None = None
+    """Newest statistics of the columns; of an older snapshot, mostly. None = there are none."""
     total: Counts = Counts()
     """Sums over the files of the state."""
     plus: Counts = Counts()
@@ -314,6 +327,7 @@ def _to_members(snapshot: Snapshot) -> dict[str, Any]:
         "message": snapshot.message,
         "orphan_horizon_ms": snapshot.orphan_horizon_ms,
         "wal": None if snapshot.wal is None else [snapshot.wal.epoch, snapshot.wal.upto],
+        "statistics": _statistics_to_json(snapshot.statistics),
     }
     members |= {name: value for name, value in lists.items() if value}
     if snapshot.gone is None or snapshot.gone:
@@ -339,6 +353,7 @@ def _from_members(members_: JsonObject) -> Snapshot:
         writers=members_.read("writers", table_of(_mark_from_json), {}),
         refs=members_.read("refs", table_of(_ref_from_json), {}),
         earliest=members_.read("earliest", _snapshot_id),
+        statistics=members_.read("statistics", optional(_statistics_from_json), None),
         orphan_horizon_ms=members_.read("orphan_horizon_ms", optional(moment), None),
         total=members_.read("total", _counts_from_json),
         plus=members_.read("plus", _counts_from_json),
@@ -372,6 +387,15 @@ def _segments_from_json(value: Any) -> SegmentRange:
     if not 0 <= segments.last - segments.first < _SEGMENTS_MAX:
         raise ValueError(f"must be a range of segments, not {first} to {last}")
     return segments
+
+
+def _statistics_to_json(ref: StatisticsRef | None) -> list[Any] | None:
+    return None if ref is None else [ref.snapshot, ref.path, ref.size]
+
+
+def _statistics_from_json(value: Any) -> StatisticsRef:
+    snapshot, path, size = items(value)
+    return StatisticsRef(snapshot=_snapshot_id(snapshot), path=text(path), size=count(size))
 
 
 def _wal_from_json(value: Any) -> WalRef:

@@ -21,6 +21,7 @@ from lakehouse.format.metadata import (
     SchemaRef,
     SegmentRange,
     Snapshot,
+    StatisticsRef,
     WalRef,
     WriterMark,
 )
@@ -58,6 +59,8 @@ class Draft:
     """Whether the table has a write-ahead log from this commit on."""
     log_epoch: int | None = None
     """Epoch of the writer that has taken the log over; None = unchanged."""
+    statistics: StatisticsRef | None = None
+    """New statistics of the columns; None = those of the head stay."""
     schema: SchemaRef | None = None
     refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
     """Tags and pins made or, with None, dropped."""
@@ -106,6 +109,7 @@ def child_of(
         kind=draft.kind,
         time_ms=time_ms,
         schema=draft.schema or head.schema,
+        statistics=draft.statistics or head.statistics,
         manifests=manifests,
         added=inline,
         removed=removed,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.storage.maintenance.analyze import AnalyzedColumn, AnalyzeReport
     from lakehouse.storage.maintenance.expire import ExpireReport, expire_snapshots
     from lakehouse.storage.maintenance.index_rebuild import (
         IndexedFile,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from lakehouse.storage.maintenance.verify_report import Damage, Problem, VerifyReport
 
 __all__ = [
+    "AnalyzeReport",
+    "AnalyzedColumn",
     "Damage",
     "ExpireReport",
     "FileCheck",
@@ -75,6 +78,7 @@ __all__ = [
 __getattr__, __dir__ = door(
     __name__,
     {
+        "analyze": "AnalyzeReport AnalyzedColumn",
         "expire": "ExpireReport expire_snapshots",
         "index_rebuild": (
             "IndexWork IndexedFile RebuildResult commit_indexes index_one plan_rebuild planned_rebuild"

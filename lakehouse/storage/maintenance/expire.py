@@ -54,7 +54,7 @@ class ExpireReport(DryRunReport):
     files: int = 0
     """Number of data and index files deleted."""
     metadata: int = 0
-    """Number of manifests and schemas deleted."""
+    """Number of manifests, schemas and statistics files deleted."""
     segments: int = 0
     """Number of WAL segments deleted."""
     bytes: int = 0
@@ -241,6 +241,8 @@ class _Run:
                 lists.update(manifest)
             sizes = {ref.path: ref.size for snapshot in expired for ref in snapshot.manifests}
             schemas = {snapshot.schema.path for snapshot in expired}
+            stats = {ref.path: ref.size for ref in (one.statistics for one in expired) if ref is not None}
+            metadata += await self._delete_new(known, stats)
             metadata += await self._delete_new(known, {path: sizes[path] for path in lists})
             metadata += await self._delete_new(known, dict.fromkeys(schemas, 0))
             snapshots += await self._deletions.delete(

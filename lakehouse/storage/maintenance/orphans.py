@@ -63,7 +63,7 @@ class OrphanReport(DryRunReport):
     bytes: int = 0
     """Bytes of the orphans deleted."""
     by_kind: Mapping[str, int] = field(default_factory=dict)
-    """Orphans deleted, by kind: ``data``, ``index``, ``manifest``, ``schema``."""
+    """Orphans deleted, by kind: ``data``, ``index``, ``manifest``, ``schema``, ``statistics``."""
     young: int = 0
     """Objects that nothing refers to, but too young to be orphans."""
     foreign: int = 0
@@ -169,7 +169,7 @@ class OrphanSweep:
 
     head: Snapshot
     horizon_ms: int
-    """Data and index files modified before may be orphans."""
+    """Data, index and statistics files modified before may be orphans."""
     metadata_ms: int
     """Manifests and schemas modified before may be orphans."""
     dry_run: bool
@@ -292,7 +292,7 @@ class _Run:
             if kind is None:
                 self._counts["foreign"] += 1
                 continue
-            is_file = kind in (ObjectKind.DATA, ObjectKind.INDEX)
+            is_file = kind in (ObjectKind.DATA, ObjectKind.INDEX, ObjectKind.STATISTICS)
             limit = self._sweep.horizon_ms if is_file else self._sweep.metadata_ms
             # Without a time nothing proves that an object is old, so it stays.
             if about.modified_ms is None or about.modified_ms >= limit:

@@ -109,6 +109,8 @@ class Reachable:
                 known.expired &= expired
         for segments in snapshot.segments:
             self._segments.update(range(segments.first, segments.last + 1))
+        if snapshot.statistics is not None:
+            self._paths.add([snapshot.statistics.path])
         self._schema_refs[snapshot.schema] = expired and self._schema_refs.get(snapshot.schema, True)
 
     @property
@@ -117,7 +119,7 @@ class Reachable:
         return frozenset(self._segments)
 
     async def paths(self) -> PathSet:
-        """Returns every data file, index, manifest and schema that one of the snapshots refers to."""
+        """Returns all that the snapshots refer to: data, index and statistics files, manifests, schemas."""
         self._paths.add(self._listings)
 
         async def listed(listing: _Listing) -> Sequence[str]:

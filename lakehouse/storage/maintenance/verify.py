@@ -240,6 +240,8 @@ class _Verification:
         """
         schema = await self._check_schema(snapshot.schema, snapshot.id)
         await self._check_segments(snapshot)
+        if snapshot.statistics is not None:
+            self._check_size(snapshot.statistics.path, snapshot.statistics.size, snapshot.id)
         if before is not None and _same_files(before, snapshot):
             self.damages.carry(before.id, snapshot.id)
             return known

@@ -12,7 +12,7 @@
         wal/wal-<number>.log                                      the write-ahead log
         manifest/manifest-<uuid>    schema/schema-<uuid>
         data/[<partition>/]bucket-<number>/<uuid>.<format>
-        index/<uuid>.puffin         probe/probe-<uuid>
+        index/<uuid>.puffin         statistics/<uuid>.puffin     probe/probe-<uuid>
         iceberg/metadata/                                         the table as Iceberg's readers see it
 
 Invariant: a key holds a uuid or a number of a dense log, so no object is ever written twice. A path
@@ -50,6 +50,7 @@ __all__ = [
     "new_probe_path",
     "new_published_path",
     "new_schema_path",
+    "new_statistics_path",
     "object_kind",
     "pointer_key",
     "pointer_prefix",
@@ -82,7 +83,8 @@ HISTORY_PREFIX = "_history/"
 """Directory of a database's older versions of views."""
 _VERSION_PREFIX = "version-"
 QUERY_PREFIX = "_queries/"
-UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX)
+_STATISTICS_PREFIX = "statistics/"
+UUID_DIRECTORIES = (DATA_PREFIX, "index/", "manifest/", SCHEMA_PREFIX, _STATISTICS_PREFIX)
 """Directories of objects that are named by a uuid, and uploaded before the commit that needs them."""
 
 # Room for every number of 64 bits: listings are in the order of text, which is that of the numbers then.
@@ -98,6 +100,8 @@ class ObjectKind(enum.StrEnum):
     DATA = "data"
     INDEX = "index"
     """A Puffin file with the indexes of a data file."""
+    STATISTICS = "statistics"
+    """A Puffin file with sketches of the table's columns."""
     MANIFEST = "manifest"
     SCHEMA = "schema"
     SEGMENT = "segment"
@@ -113,6 +117,7 @@ class ObjectKind(enum.StrEnum):
 _PATTERNS = {
     ObjectKind.DATA: rf"{DATA_PREFIX}(?:[^/]+/)*bucket-[0-9]+/{_UUID}\.(?:parquet|sst)",
     ObjectKind.INDEX: rf"(?:data|index)/(?:[^/]+/)*{_UUID}(?:[-.][0-9a-z-]+)?\.puffin",
+    ObjectKind.STATISTICS: rf"{_STATISTICS_PREFIX}{_UUID}\.puffin",
     ObjectKind.MANIFEST: rf"manifest/manifest-{_UUID}",
     ObjectKind.SCHEMA: rf"{SCHEMA_PREFIX}schema-{_UUID}",
     ObjectKind.SEGMENT: rf"{WAL_PREFIX}[0-9]{{{_DIGITS}}}{re.escape(WAL_SUFFIX)}",
@@ -178,6 +183,11 @@ def new_data_path(partition: str, bucket: int, extension: str) -> str:
 def index_path(uuid_text: str) -> str:
     """Returns the path of an index file, relative to the table's directory."""
     return f"index/{uuid_text}.puffin"
+
+
+def new_statistics_path() -> str:
+    """Path of a file with statistics of columns, relative to the table's directory."""
+    return f"{_STATISTICS_PREFIX}{new_uuid()}.puffin"
 
 
 def new_schema_path() -> str:

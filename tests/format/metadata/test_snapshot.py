@@ -22,7 +22,12 @@ from lakehouse.format.metadata.file_entry import ColumnStats, FileEntry, FileFor
 from lakehouse.format.metadata.manifest import decode_manifest, encode_manifest
 from lakehouse.format.metadata.name_pointer import DroppedTable, NameState, decode_pointer, encode_pointer
 from lakehouse.format.metadata.sealed_json import seal, unseal
-from lakehouse.format.metadata.snapshot import SegmentRange, decode_snapshot, encode_snapshot
+from lakehouse.format.metadata.snapshot import (
+    SegmentRange,
+    StatisticsRef,
+    decode_snapshot,
+    encode_snapshot,
+)
 from tests.kit.blob_samples import ROOT, flipped, spec_block, spec_bytes
 from tests.kit.table_samples import COMPACTED, ENTRY, POINTER, SNAPSHOT, TABLE
 
@@ -210,3 +215,13 @@ def test_a_range_without_numbers_has_the_others(first: int, more: int, away: set
     assert sum(part.size for part in left) == 100 * len(numbers)
     assert all(part.at == 5 for part in left)
     assert all(one.last + 1 < other.first for one, other in itertools.pairwise(left))
+
+
+def test_a_snapshot_refers_to_its_statistics() -> None:
+    """The reference comes back; without one the member is left out, as releases without it write."""
+    ref = StatisticsRef(snapshot=11, path="statistics/x.puffin", size=99)
+    found = dataclasses.replace(SNAPSHOT, statistics=ref)
+    data = encode_snapshot(found)
+    assert b'"statistics":[11,"statistics/x.puffin",99]' in data
+    assert decode_snapshot(data, key="s") == found
+    assert b"statistics" not in encode_snapshot(SNAPSHOT)

@@ -274,8 +274,8 @@ async def test_requests_of_a_sweep() -> None:
     store.clear()
     done = await table.remove_orphans()
     assert done.objects == 1_500
-    # Listings: snapshots, two pages of data, three other directories.
-    assert store.kinds() == {"head": 1, "put": 1, "list": 6, "get": 2 + 2, "delete": 2}
+    # Listings: snapshots, two pages of data, four other directories.
+    assert store.kinds() == {"head": 1, "put": 1, "list": 7, "get": 2 + 2, "delete": 2}
     assert done.cost.by_kind() == store.kinds()
 
 
