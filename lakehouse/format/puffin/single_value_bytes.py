@@ -16,9 +16,9 @@ from lakehouse.kernels.binary_arrays import binary_parts
 from lakehouse.kernels.decimal_arrays import decimal_words
 from lakehouse.kernels.value_hashes import whole_numbers
 
-__all__ = ["Pieces", "has_single_values", "single_value_bytes"]
+__all__ = ["ValueBytes", "has_single_values", "single_value_bytes"]
 
-Pieces = tuple[U8, I64, I64]
+ValueBytes = tuple[U8, I64, I64]
 """Bytes, and for each value its first byte and their number."""
 _MICROS_PER = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
 """Factor to the unit that Iceberg has: nanoseconds stay what they are."""
@@ -30,7 +30,7 @@ def has_single_values(kind: pa.DataType) -> bool:
     return not (types.is_nested(kind) or types.is_null(kind) or types.is_dictionary(kind))
 
 
-def single_value_bytes(values: pa.Array) -> Pieces:
+def single_value_bytes(values: pa.Array) -> ValueBytes:
     """Returns the bytes of each value of an array without nulls.
 
     Raises:
@@ -58,12 +58,12 @@ def single_value_bytes(values: pa.Array) -> Pieces:
     return data, offsets[:-1], np.diff(offsets)
 
 
-def _fixed(data: U8, width: int) -> Pieces:
+def _fixed(data: U8, width: int) -> ValueBytes:
     starts = np.arange(0, len(data), width, dtype=np.int64)
     return data, starts, np.full(len(starts), width, np.int64)
 
 
-def _decimals(values: pa.Array) -> Pieces:
+def _decimals(values: pa.Array) -> ValueBytes:
     unscaled = np.ascontiguousarray(decimal_words(values)[: len(values)]).view(np.uint8).reshape(-1, 16)
     wide = np.ascontiguousarray(unscaled[:, ::-1])
     # Bytes that only repeat the sign are 0 after this, and are left out.
