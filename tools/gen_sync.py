@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,6 +91,57 @@ SOURCES = {
 """File of async classes: file of their twins."""
 
 
+_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
+    "MetadataGraph.account": ("str", "Account that it is the graph of."),
+    "MetadataGraph.engines": (
+        "Engines",
+        "Builtins and hints, which accounts share; files, providers and decoders are added here.",
+    ),
+    "IcebergTable.name": ("str", "Name of the table, for people."),
+    "IndexMetaScan.problems": (
+        "list[FileProblem]",
+        "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
+    ),
+    "IndexMetaScan.stats": ("ScanStats", "Grows while the scan runs."),
+    "InventoryScan.problems": (
+        "list[TableProblem]",
+        "The first 10,000 problems; ``stats`` counts all.",
+    ),
+    "InventoryScan.stats": ("InventoryStats", "Grows while the scan runs."),
+    "SystemScan.relation": ("str", "Name of the relation."),
+    "SystemScan.schema": ("pa.Schema", "Columns and their types."),
+    "SystemScan.warnings": (
+        "list[SystemWarning]",
+        "Problems met so far; whole when the iteration has ended.",
+    ),
+    "RowForms.report": (
+        "ScanReport",
+        "Report of the last reading: files looked at and left out, rows read, cost.",
+    ),
+}
+"""``Class.attribute``: its type and what it is; passed through."""
+_LEFT_OUT: Mapping[str, str] = {
+    "IcebergTable.source": "async: for engines that are built on this one",
+    "Lake.store": "an async object store",
+    "BulkGraph.resolve_name": "abstract: the graph has it",
+    "LiveGraph.resolve": "abstract: the graph has it",
+    "LiveGraph.open": "for engines that are built on this one: Lake.table opens tables",
+    "LiveGraph.listed": "for engines that are built on this one: Lake.tables lists tables",
+    "MetadataGraph.committed": "the lake tells it of commits",
+    "MetadataGraph.detached": "the lake tells it of catalogs",
+    "MetadataGraph.name_changed": "the lake tells it of names",
+    "MetadataGraph.pointer": "for engines that are built on this one",
+    "MetadataGraph.sources": "async: for engines that are built on this one",
+    "PlannerGraph.detached": "the lake tells it of catalogs",
+    "PlannerGraph.opened": "async: for queries",
+    "PlannerGraph.queries": "async: a lake has methods of its own",
+    "PlannerGraph.user_objects": "a query has it too: lake.query()",
+    "Table.core": "async: for engines that are built on this one",
+    "iterate_index_metas": "takes an async store; a lake has a method of its own",
+}
+"""``Class.member``, or a function: why there is none that blocks."""
+
+
 def rules() -> Rules:
     """The rules of this project."""
     return Rules(
@@ -125,53 +176,8 @@ def rules() -> Rules:
             "TableScan": "lakehouse.sync.scan",
             "TableWriter": "lakehouse.sync.writer",
         },
-        attributes={
-            "MetadataGraph.account": ("str", "Account that it is the graph of."),
-            "MetadataGraph.engines": (
-                "Engines",
-                "Builtins and hints, which accounts share; files, providers and decoders are added here.",
-            ),
-            "IcebergTable.name": ("str", "Name of the table, for people."),
-            "IndexMetaScan.problems": (
-                "list[FileProblem]",
-                "The first 10,000 problems, one per bad file; ``stats`` counts all of them.",
-            ),
-            "IndexMetaScan.stats": ("ScanStats", "Grows while the scan runs."),
-            "InventoryScan.problems": (
-                "list[TableProblem]",
-                "The first 10,000 problems; ``stats`` counts all.",
-            ),
-            "InventoryScan.stats": ("InventoryStats", "Grows while the scan runs."),
-            "SystemScan.relation": ("str", "Name of the relation."),
-            "SystemScan.schema": ("pa.Schema", "Columns and their types."),
-            "SystemScan.warnings": (
-                "list[SystemWarning]",
-                "Problems met so far; whole when the iteration has ended.",
-            ),
-            "RowForms.report": (
-                "ScanReport",
-                "Report of the last reading: files looked at and left out, rows read, cost.",
-            ),
-        },
-        left_out={
-            "IcebergTable.source": "async: for engines that are built on this one",
-            "Lake.store": "an async object store",
-            "BulkGraph.resolve_name": "abstract: the graph has it",
-            "LiveGraph.resolve": "abstract: the graph has it",
-            "LiveGraph.open": "for engines that are built on this one: Lake.table opens tables",
-            "LiveGraph.listed": "for engines that are built on this one: Lake.tables lists tables",
-            "MetadataGraph.committed": "the lake tells it of commits",
-            "MetadataGraph.detached": "the lake tells it of catalogs",
-            "MetadataGraph.name_changed": "the lake tells it of names",
-            "MetadataGraph.pointer": "for engines that are built on this one",
-            "MetadataGraph.sources": "async: for engines that are built on this one",
-            "PlannerGraph.detached": "the lake tells it of catalogs",
-            "PlannerGraph.opened": "async: for queries",
-            "PlannerGraph.queries": "async: a lake has methods of its own",
-            "PlannerGraph.user_objects": "a query has it too: lake.query()",
-            "Table.core": "async: for engines that are built on this one",
-            "iterate_index_metas": "takes an async store; a lake has a method of its own",
-        },
+        attributes=dict(_ATTRIBUTES),
+        left_out=dict(_LEFT_OUT),
         replaced={
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
             r"\basync with await iceberg\b": "with lakehouse.sync.iceberg",

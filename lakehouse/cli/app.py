@@ -27,12 +27,12 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
     "db": ("lakehouse.cli.database", "app", "List, make and drop databases."),
     "builtins": (
-        "lakehouse.cli.builtins",
+        "lakehouse.cli.catalog.builtins",
         "app",
         "Check files that say which types and functions an engine has.",
     ),
     "catalog": (
-        "lakehouse.cli.catalog",
+        "lakehouse.cli.catalog.commands",
         "app",
         "Look into catalogs: what they hold, and what names stand for.",
     ),
@@ -41,7 +41,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "See what tables take in the caches of a process, and what loading them costs.",
     ),
-    "view": ("lakehouse.cli.view", "app", "Make, show and drop views: SQL under a name."),
+    "view": ("lakehouse.cli.catalog.view", "app", "Make, show and drop views: SQL under a name."),
     "store": ("lakehouse.cli.store", "app", "Look into an object store."),
     "iceberg": (
         "lakehouse.cli.iceberg.commands",
@@ -55,7 +55,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "List the metadata of every index in a bucket or prefix: one request per file.",
     ),
     "manifests": (
-        "lakehouse.cli.manifests",
+        "lakehouse.cli.catalog.manifests",
         "manifests",
         "List the manifests or live files of all tables: one request a manifest.",
     ),

@@ -25,7 +25,7 @@ from lakehouse.storage.metadata.table_name import _NAME, TableName
 
 __all__ = ["ListedPointer", "NameListing", "plain_size"]
 
-ReadPointer = Callable[[TableName], Awaitable[NamePointer | None]]
+_ReadPointer = Callable[[TableName], Awaitable[NamePointer | None]]
 _MOMENT_MS = 1_700_000_000_000
 """A time of 13 digits, which all have from 2001 to 2286."""
 
@@ -60,7 +60,7 @@ class NameListing:
     def __init__(
         self,
         store: ObjectStore,
-        read: ReadPointer,
+        read: _ReadPointer,
         cache: CacheRegion[tuple[str, str], NamePointer],
         *,
         concurrency: int,
