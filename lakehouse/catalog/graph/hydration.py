@@ -72,7 +72,9 @@ class Hydration:
         key = (*_incarnation(pointer), "schema", snapshot)
 
         async def load(_: object) -> TableFacts:
-            return await source.schema(pointer, snapshot=snapshot)
+            facts = await source.schema(pointer, snapshot=snapshot)
+            # References move from version to version; what is kept here is the same in all of them.
+            return replace(facts, references={})
 
         facts: Any = await self._layers.schema.get(key, load, tags=_tags(source, pointer))
         found: TableFacts = facts

@@ -358,3 +358,56 @@ async def test_ids_are_stable_over_processes() -> None:
     number = await world.graph.resolve_name(NAME)
     assert ResourceId.parse(str(number)) == number
     assert replace(await world.graph.table(NAME), hints={}).id == number
+
+
+async def test_a_loader_that_hangs_is_given_up_at_the_deadline() -> None:
+    """A catalog that never answers costs its callers the deadline, and no slot for ever (doris#64705)."""
+    world = GraphWorld({"catalog.load_deadline_s": 0.05, "catalog.load_concurrency": 1})
+    held = world.catalog.hold("pointer", "sales.orders")
+    hangs = asyncio.create_task(world.graph.table(NAME))
+    await held.arrived()
+    with pytest.raises(UnavailableError) as late:
+        await hangs
+    assert late.value.kind == "timeout"
+    assert (await world.graph.table("mem.sales.bills")).display == "mem.sales.bills"
+    held.release()
+    assert (await world.graph.table(NAME)).display == NAME
+
+
+async def test_a_refresh_does_not_wait_for_a_slow_load() -> None:
+    """Who refreshes while a load hangs is done at once, and the next look begins anew (doris#64705)."""
+    world = GraphWorld()
+    held = world.catalog.hold("pointer")
+    slow = asyncio.create_task(world.graph.table(NAME))
+    await held.arrived()
+    world.layers.account().drop("mem")
+    world.catalog.commit("sales.orders")
+    fresh = asyncio.create_task(world.graph.table(NAME))
+    await asyncio.sleep(0)
+    held.release()
+    assert (await fresh).current_snapshot == 1
+    await slow
+    assert (await world.graph.table(NAME)).current_snapshot == 1
+
+
+async def test_a_losing_populate_does_not_extend_what_is_there() -> None:
+    """A look that lost to a newer one neither overwrites it nor makes it live longer."""
+    world = GraphWorld()
+    node = await world.graph.table(NAME)
+    await world.clock.advance(2.1)
+    held = world.catalog.hold("pointer")
+    loser = asyncio.create_task(world.graph.resolve(node.id))
+    await held.arrived()
+    world.catalog.commit("sales.orders")
+    winner = asyncio.create_task(world.graph.resolve(node.id, max_staleness=0))
+    await asyncio.sleep(0)
+    held.release()
+    await asyncio.gather(loser, winner)
+    await world.clock.advance(1.9)
+    kept = await world.graph.resolve(node.id)
+    assert isinstance(kept, TableNode)
+    assert kept.current_snapshot == 1
+    world.catalog.clear()
+    await world.clock.advance(0.2)
+    await world.graph.resolve(node.id)
+    assert world.catalog.counts() == {"pointer": 1}
