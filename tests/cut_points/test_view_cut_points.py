@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,8 @@ from lakehouse.errors import AlreadyExistsError, ConflictError, InvalidInputErro
 from lakehouse.io import ObjectStore
 from lakehouse.lake import Lake
 from lakehouse.storage.tables import ViewDefinition
-from tests.cut_points.test_table_cut_points import attempts_at
+from lakehouse.testing import FaultKind, RecordingStore
+from tests.cut_points.test_table_cut_points import Failing, attempts_at, told
 from tests.kit.worlds import NAME, StepIn, World, process, restored, saved
 
 SCHEMA = pa.schema({"id": pa.int64()})
@@ -100,30 +101,36 @@ async def test_every_cut_point_of_renaming_a_view() -> None:
         assert await views_of(store) == {"db.new": OLD}, where
 
 
+async def unfinished() -> AsyncIterator[tuple[ObjectStore, str]]:
+    """Warehouses in which a renaming of db.v to db.new ended at each of its requests, before or after it."""
+    start = await world()
+    store = RecordingStore(await restored(start))
+    await process(store).rename_view("db.v", "db.new")
+    for number, call in enumerate(store.calls):
+        for kind in (FaultKind.POWER_CUT_BEFORE, FaultKind.POWER_CUT_AFTER):
+            failing = Failing(await restored(start))
+            failing.fail(number, kind, 1)
+            assert await told(process(failing.faulty).rename_view("db.v", "db.new")) == "dead"
+            await failing.over()
+            yield failing.store, f"{number} {call} {kind}"
+
+
 @pytest.mark.parametrize("under", ["db.v", "db.new"])
 async def test_a_version_made_while_a_renaming_lies_unfinished_is_kept(under: str) -> None:
     """Wherever a renaming ended, a version made under either name is seen under every name there is."""
-
-    async def rename(lake: Lake) -> None:
-        await lake.rename_view("db.v", "db.new")
-
-    async for _, store, where in attempts_at(await world(), rename):
+    async for store, where in unfinished():
         if under not in await views_of(store):
             continue
         await process(store).create_view(under, THREE, or_replace=True)
         assert all(versions == NEW for versions in (await views_of(store)).values()), where
         with contextlib.suppress(NotFoundError):
-            await rename(process(store))
+            await process(store).rename_view("db.v", "db.new")
         assert await views_of(store) == {"db.new": NEW}, where
 
 
 async def test_a_view_dropped_while_a_renaming_lies_unfinished_is_gone() -> None:
     """Wherever a renaming ended, a drop under the old name leaves no view, and the new name can be taken."""
-
-    async def rename(lake: Lake) -> None:
-        await lake.rename_view("db.v", "db.new")
-
-    async for _, store, where in attempts_at(await world(), rename):
+    async for store, where in unfinished():
         if "db.v" not in await views_of(store):
             continue
         await process(store).drop_view("db.v")

@@ -91,12 +91,12 @@ async def test_a_wider_partition_stands_for_those_it_covers(tmp_path: Path) -> N
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
-    """As a program it refreshes once and says what it read, and then that nothing has changed."""
+    """As a program it refreshes once and says what it read."""
     url = f"file://{tmp_path}"
     with lakehouse.sync.connect(url) as lake:
         lake.create_database("db")
         table = lake.create_table("db.events", SCHEMA, partition_by="day")
         table.append([{"id": 1, "day": "mon"}])
     command = [sys.executable, str(EXAMPLE), url, "db.events", "db.sums"]
-    said = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)]
-    assert said == ["1 partitions read: day=mon\n", "nothing has changed\n"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "1 partitions read: day=mon\n"

@@ -302,8 +302,12 @@ class Names:
         return pointer, _version(fetched)
 
     async def replace(self, pointer: NamePointer, *, version: str) -> None:
-        """Replaces the pointer that was read by its next version; ConflictError if another has."""
+        """Replaces the pointer that was read by its next version; ConflictError if another has, or may."""
         name = TableName.parse(pointer.name)
+        if pointer.kind is NameKind.ICEBERG:
+            raise ConflictError(
+                f"{name} is {_KINDS[pointer.kind]}, which alone changes its pointer", table=str(name)
+            )
         key, data = pointer_key(name.database, name.table), encode_pointer(pointer)
         with self._changing(name.database, name.table):
             await self._store.put_if_match(key, data, version=version, token=pointer.token)

@@ -340,7 +340,7 @@ def partition_of(world: World, spec: PartitionSpec, row: Any) -> tuple[Any, ...]
     )
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 async def test_partitions_of_random_tables_hold_their_rows(seed: int, tmp_path_factory: Any) -> None:
     """Sums are those of the files, and each row of a covered partition would be in the one that covers it."""

@@ -17,6 +17,8 @@ from lakehouse.ids import new_uuid
 from lakehouse.io import ObjectStore
 from lakehouse.lake import Lake
 from lakehouse.storage.metadata.paths import pointer_key
+from lakehouse.storage.metadata.table_name import TableName
+from lakehouse.storage.tables.names import Names
 from lakehouse.testing import RecordingStore
 from tests.kit.worlds import process, restored
 
@@ -239,12 +241,22 @@ async def test_another_object_in_the_place_of_a_version_is_corruption() -> None:
 
 
 async def test_tables_of_a_service_are_left_alone() -> None:
-    """A name of kind iceberg is neither table nor view, is taken, and is not listed."""
+    """A name of kind iceberg is neither table nor view, is taken, not listed, and never replaced."""
     store, lake = await made()
+    await lake.drop_table("db.t")
+    dropped = (await Names(store).look(TableName("db", "t")))[0].dropped
     pointer = NamePointer(
-        name="db.ice", kind=NameKind.ICEBERG, table=new_uuid(), path="db/ice", token="t", time_ms=1
+        name="db.ice",
+        kind=NameKind.ICEBERG,
+        table=new_uuid(),
+        path="db/ice",
+        token="t",
+        time_ms=1,
+        before=dropped,
     )
-    await store.put(pointer_key("db", "ice"), encode_pointer(pointer))
+    data = encode_pointer(pointer)
+    await store.delete(pointer_key("db", "t"))
+    await store.put(pointer_key("db", "ice"), data)
     for call in (
         lake.table("db.ice"),
         lake.drop_table("db.ice"),
@@ -256,8 +268,10 @@ async def test_tables_of_a_service_are_left_alone() -> None:
     for taken in (lake.create_table("db.ice", SCHEMA), lake.create_view("db.ice", SQL, or_replace=True)):
         with pytest.raises(AlreadyExistsError, match="an Iceberg table"):
             await taken
-    assert [name async for name in lake.tables("db")] == ["db.t"]
+    assert [name async for name in lake.tables("db")] == []
     assert [name async for name in lake.views("db")] == ["db.v"]
+    assert (await lake.purge_dropped(grace_s=0)).tables == ()
+    assert (await store.get(pointer_key("db", "ice"))).data == data
 
 
 async def test_an_older_release_asks_for_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
