@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned
+    from lakehouse.iceberg.planning.explanation import CacheUse, Explanation, FilterEffect, Pruned
     from lakehouse.iceberg.planning.files import FileSet, LiveEntries, SpecRange
     from lakehouse.iceberg.planning.plan import IcebergPlan
     from lakehouse.iceberg.planning.planner import planned
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from lakehouse.iceberg.planning.tasks import DeleteFile, FileFormatName, ScanTask
 
 __all__ = [
-    "DeleteFile", "Explanation", "FileFormatName", "FileSet", "FilterEffect", "IcebergPlan", "LiveEntries",
-    "ManifestSource", "PlanCaches", "Pruned", "ScanTask", "SpecRange", "decode_whole", "planned",
+    "CacheUse", "DeleteFile", "Explanation", "FileFormatName", "FileSet", "FilterEffect", "IcebergPlan",
+    "LiveEntries", "ManifestSource", "PlanCaches", "Pruned", "ScanTask", "SpecRange", "decode_whole", "planned",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "explanation": "Explanation FilterEffect Pruned",
+        "explanation": "CacheUse Explanation FilterEffect Pruned",
         "plan": "IcebergPlan",
         "planner": "planned",
         "files": "FileSet LiveEntries SpecRange",

@@ -13,7 +13,7 @@ from lakehouse.expr.columnar import ColumnarBounds, FileBounds
 from lakehouse.io.cost import Cost
 from lakehouse.io.work import Report
 
-__all__ = ["Explanation", "FilterEffect", "Pruned", "range_text"]
+__all__ = ["CacheUse", "Explanation", "FilterEffect", "Pruned", "range_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,18 @@ class Pruned(Report):
     """``partition``, ``metrics`` or ``runtime filter``."""
     why: str
     """The condition that excludes it, and what is known of the columns that it mentions."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CacheUse(Report):
+    """Manifests of a plan that were in memory, and those that were not."""
+
+    hits: int = 0
+    misses: int = 0
+    """Manifests that were read from the store, or that another query was reading."""
+
+    def __str__(self) -> str:
+        return f"manifest cache: hits={self.hits} misses={self.misses}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +79,8 @@ class Explanation(Report):
     """Manifests and then files that are not read, as many as were asked for."""
     cost: Cost = field(default_factory=Cost)
     """Requests of the planning."""
+    cache: CacheUse = field(default_factory=CacheUse)
+    """What of it was in memory."""
 
     def __str__(self) -> str:
         lines = [
@@ -81,6 +95,7 @@ class Explanation(Report):
                 for effect in self.filters
             ),
             *(f"  {one.what} {one.path}: {one.by}: {one.why}" for one in self.pruned),
+            f"  {self.cache}",
         ]
         return "\n".join(lines)
 

@@ -22,7 +22,7 @@ from lakehouse.iceberg.metadata import IcebergSnapshot
 from lakehouse.iceberg.planning.bounds_maker import BoundsMaker
 from lakehouse.iceberg.planning.delete_set import DeleteSet
 from lakehouse.iceberg.planning.deletes import assigned
-from lakehouse.iceberg.planning.explanation import Explanation, FilterEffect, Pruned, range_text
+from lakehouse.iceberg.planning.explanation import CacheUse, Explanation, FilterEffect, Pruned, range_text
 from lakehouse.iceberg.planning.files import FileSet
 from lakehouse.iceberg.planning.filters import AppliedFilter, bound_filters
 from lakehouse.iceberg.planning.matching import Pairs
@@ -55,6 +55,8 @@ class Candidates:
     deletes: DeleteSet
     """Delete files of the delete manifests that were read."""
     bounds: BoundsMaker
+    cache: CacheUse
+    """Manifests that were in memory, of those that were asked for."""
 
     def of_manifests(self, mask: Mask) -> Mask:
         """Returns for each file what is true of its manifest."""
@@ -223,6 +225,7 @@ class IcebergPlan:
             filters=tuple(self._effects(files.sizes, read)),
             pruned=tuple(itertools.islice(pruned, limit)),
             cost=self.cost,
+            cache=self._candidates.cache,
         )
 
     def _effects(self, sizes: I64, read: Mask) -> Iterator[FilterEffect]:

@@ -17,6 +17,7 @@ from lakehouse.iceberg.manifests import ManifestFile
 from lakehouse.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakehouse.iceberg.planning.bounds_maker import BoundsMaker
 from lakehouse.iceberg.planning.delete_set import DeleteSet
+from lakehouse.iceberg.planning.explanation import CacheUse
 from lakehouse.iceberg.planning.files import FileSet
 from lakehouse.iceberg.planning.filters import AppliedFilter, bound_filters
 from lakehouse.iceberg.planning.plan import Candidates, IcebergPlan
@@ -55,6 +56,7 @@ async def planned(
     question = Question(where, schema.table_schema, listed=bounds.bucketed)
     asked = bound_filters(filters, schema.table_schema.arrow())
     added_by = None if since is None else metadata.appends_since(since, snapshot)
+    cache = CacheUse()
     with measure() as cost:
         every = [one for one in await source.manifests(snapshot) if _may_have(one, added_by)]
         data = [one for one in every if not one.content]
@@ -62,7 +64,7 @@ async def planned(
         answers = question.ask(bounds.of_manifests(data, question.names))
         excluded = [one.of_manifests(data, bounds) for one in asked]
         read = np.flatnonzero(without(answers.kept, excluded))
-        files = await source.files([data[number] for number in read.tolist()], metadata.specs)
+        files = await source.files([data[number] for number in read.tolist()], metadata.specs, cache)
         # A delete file applies within its partition, or everywhere if it has none: then nothing excludes it.
         applying = without(
             question.ask(bounds.of_manifests(deletes, question.names)).kept,
@@ -76,7 +78,8 @@ async def planned(
             read=read,
             files=files,
             admitted=_admitted(files, question, added_by),
-            deletes=DeleteSet(await source.entries(deleting), metadata.specs),
+            deletes=DeleteSet(await source.entries(deleting, cache), metadata.specs),
+            cache=cache,
             bounds=bounds,
         )
         plan = IcebergPlan(

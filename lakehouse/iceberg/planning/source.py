@@ -26,6 +26,7 @@ from lakehouse.iceberg.manifests import (
     decode_manifests,
 )
 from lakehouse.iceberg.metadata import IcebergSnapshot, PartitionSpec
+from lakehouse.iceberg.planning.explanation import CacheUse
 from lakehouse.iceberg.planning.files import FileSet, LiveEntries
 from lakehouse.iceberg.scopes import Scope, scope_tag
 from lakehouse.io import Fetched, map_bounded
@@ -139,9 +140,15 @@ class ManifestSource:
             found = tuple([manifest async for manifest in loaded])
         return tuple(sorted(found, key=lambda manifest: manifest.spec_id))
 
-    async def entries(self, manifests: Sequence[ManifestFile]) -> list[LiveEntries]:
-        """Returns the live entries of manifests, each fetched once."""
+    async def entries(
+        self, manifests: Sequence[ManifestFile], cache: CacheUse | None = None
+    ) -> list[LiveEntries]:
+        """Returns the live entries of manifests, each fetched once; notes in ``cache`` which were there."""
         keys = {(manifest.path, manifest.length): manifest for manifest in manifests}
+        if cache is not None:
+            there = sum([key in self.caches.manifests for key in keys])
+            cache.hits += there
+            cache.misses += len(keys) - there
 
         async def load(missing: Sequence[tuple[str, int]]) -> dict[tuple[str, int], _Held]:
             taken = await self._taken_over(missing)
@@ -160,10 +167,19 @@ class ManifestSource:
                     found[key] = alive
         return [LiveEntries.of(one, found[one.path, one.length]) for one in manifests]
 
-    async def files(self, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]) -> FileSet:
+    async def files(
+        self,
+        manifests: Sequence[ManifestFile],
+        specs: Mapping[int, PartitionSpec],
+        cache: CacheUse | None = None,
+    ) -> FileSet:
         """Returns the files of manifests, with the bounds that were made of them before."""
         found = self.caches.files.get_if_present(tuple(manifest.path for manifest in manifests))
-        return found if found is not None else FileSet(await self.entries(manifests), specs)
+        if found is None:
+            return FileSet(await self.entries(manifests, cache), specs)
+        if cache is not None:
+            cache.hits += len(manifests)
+        return found
 
     def keep(self, files: FileSet) -> None:
         """Keeps files with the bounds that have been made of them."""

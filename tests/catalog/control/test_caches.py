@@ -154,12 +154,14 @@ async def test_a_refreshed_table_loads_only_what_is_new(tmp_path: Path) -> None:
             with measure() as grown:
                 await table.plan()
             with measure() as warm:
-                await table.plan()
+                plan = await table.plan()
             assert (cold.requests, grown.requests, warm.requests) == (1 + 5, 1 + 1, 0)
+            assert str(plan.explain()).endswith("manifest cache: hits=6 misses=0")
             await lake.cache.refresh("ice.web.events", deep=True)
             with measure() as deep:
-                await table.plan()
+                plan = await table.plan()
             assert deep.requests == 1 + 6
+            assert str(plan.explain()).endswith("manifest cache: hits=0 misses=6")
 
 
 async def test_refresh_reaches_what_it_names(tmp_path: Path) -> None:
