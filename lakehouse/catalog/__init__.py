@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Resolutions,
         UserObjectsRequest,
     )
+    from lakehouse.catalog.control import LakeCache, PrewarmReport
     from lakehouse.catalog.graph import (
         MetadataGraph,
         NameRef,
@@ -58,6 +59,7 @@ __all__ = [
     "FailureCode",
     "InventoryScan",
     "InventoryStats",
+    "LakeCache",
     "MetadataGraph",
     "NameRef",
     "NamespaceNode",
@@ -69,6 +71,7 @@ __all__ = [
     "PartitionKey",
     "PinKind",
     "PlannerGraph",
+    "PrewarmReport",
     "Query",
     "RelationInfo",
     "RelationNode",
@@ -98,6 +101,7 @@ __getattr__, __dir__ = door(
         "lakehouse.catalog.bundles": "BundleChunk BundleEnd BundleHeader Candidate ColumnResult FailureCode "
         "PlannerGraph RelationInfo RelationRequest RelationResolution RelationStatus Resolutions "
         "UserObjectsRequest",
+        "lakehouse.catalog.control": "LakeCache PrewarmReport",
         "lakehouse.catalog.inventory": "InventoryScan InventoryStats TableProblem",
         "lakehouse.catalog.partitions": (
             "ChangedPartitions Partition PartitionBound PartitionInfo PartitionKey"

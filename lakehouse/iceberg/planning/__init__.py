@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CacheUse", "DeleteFile", "Explanation", "FileFormatName", "FileSet", "FilterEffect", "IcebergPlan",
-    "LiveEntries", "ManifestSource", "PlanCaches", "Pruned", "ScanTask", "SpecRange", "decode_whole", "planned",
+    "LiveEntries", "ManifestSource", "PlanCaches", "Pruned", "ScanTask", "SpecRange", "decode_whole",
+    "planned",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
