@@ -16,12 +16,12 @@ from lakehouse.config import RESERVED_ENV, CatalogConfig, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.decorators import InstrumentedStore, LimitedStore
 from lakehouse.io.location import Location
-from lakehouse.io.memory_limit import settings_of_memory
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.proofs.proof import gated
 from lakehouse.io.retry import RetryPolicy
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore
+from lakehouse.io.work.memory_limit import settings_of_memory
 
 __all__ = ["load_catalogs", "load_settings", "open_backend", "open_store", "stacked", "understood_options"]
 

@@ -59,7 +59,7 @@ def test_a_prewarm_names_what_fails(warehouse: str, capsys: pytest.CaptureFixtur
 
 
 def test_a_refresh_says_what_it_costs(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A refresh costs a look at the table; a deep one loads its content again; both less than all."""
+    """A refresh costs a look at the table; a deep one loads its content again."""
     costs = []
     for words in ((), ("--deep",)):
         code, out = run(capsys, "refresh", warehouse, "db.t", "--json", *words)
@@ -68,7 +68,7 @@ def test_a_refresh_says_what_it_costs(warehouse: str, capsys: pytest.CaptureFixt
         assert found["dropped"] > 0
         costs.append((found["requests"], found["requests_cold"]))
     (shallow, cold), (deep, _) = costs
-    assert shallow < deep < cold
+    assert shallow < deep <= cold
 
 
 def test_clear_gives_memory_back(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:

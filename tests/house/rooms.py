@@ -50,7 +50,6 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "options",
             "spill",
             "prometheus",
-            "memory_limit",
         ),
         *("writer", "conditional", "work", "store", "decorators", "retrying", "lent"),
         *("backends", "scratch", "proofs", "open"),

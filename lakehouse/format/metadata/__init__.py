@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         decode_snapshot,
         encode_snapshot,
     )
-    from lakehouse.format.metadata.stats_table import StatsColumn, stats_columns
+    from lakehouse.format.metadata.stats_table import FileStats, StatsColumn, stats_columns
     from lakehouse.format.metadata.store_proof import (
         PROOF_MS,
         Binding,
@@ -80,8 +80,8 @@ if TYPE_CHECKING:
 __all__ = [
     "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats",
     "ColumnarEntries", "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry",
-    "FileFormat", "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind", "NamePointer",
-    "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef",
+    "FileFormat", "FileStats", "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind",
+    "NamePointer", "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef",
     "SegmentHeader", "SegmentRange", "SharedPin", "SharedQuery", "Snapshot", "StatisticsRef", "StatsColumn",
     "StoreProof", "ViewVersion", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database",
     "decode_hint", "decode_manifest", "decode_pointer", "decode_proof", "decode_query",
@@ -106,7 +106,7 @@ __getattr__, __dir__ = door(
             "CommitKind Counts ManifestRef ParentRef Ref RefKind SchemaRef SegmentRange Snapshot "
             "StatisticsRef WalRef WriterMark decode_snapshot encode_snapshot"
         ),
-        "stats_table": "StatsColumn stats_columns",
+        "stats_table": "FileStats StatsColumn stats_columns",
         "store_proof": "PROOF_MS Binding ProofState StoreProof decode_proof encode_proof",
         "view_version": "ViewVersion decode_view_version encode_view_version",
         "wal_segment": "SegmentHeader WalBatch WalSegment decode_segment encode_segment",

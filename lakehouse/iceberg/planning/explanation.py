@@ -80,7 +80,7 @@ class Explanation(Report):
     cost: Cost = field(default_factory=Cost)
     """Requests of the planning."""
     cache: CacheUse = field(default_factory=CacheUse)
-    """What of it was in memory."""
+    """Manifests of it that were in memory."""
 
     def __str__(self) -> str:
         lines = [

@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec, identity_tags, weigh
-from lakehouse.format.metadata import ColumnarEntries, FileEntry, Snapshot
-from lakehouse.format.metadata.stats_table import FileStats
+from lakehouse.format.metadata import ColumnarEntries, FileEntry, FileStats, Snapshot
 from lakehouse.format.schema import SchemaObject
 
 __all__ = ["RunCaches", "TableCaches"]

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.config import CacheSettings, Settings
 from lakehouse.io import load_settings
-from lakehouse.io.memory_limit import cache_bytes, memory_limit, physical_memory
+from lakehouse.io.work.memory_limit import cache_bytes, memory_limit, physical_memory
 
 MB, GB = 1 << 20, 1 << 30
 USUAL = CacheSettings().max_bytes
