@@ -78,16 +78,16 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats",
-    "ColumnarEntries", "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry",
-    "FileFormat", "FileStats", "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind",
-    "NamePointer", "NameState", "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef",
-    "SegmentHeader", "SegmentRange", "SharedPin", "SharedQuery", "Snapshot", "StatisticsRef", "StatsColumn",
-    "StoreProof", "ViewVersion", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database",
-    "decode_hint", "decode_manifest", "decode_pointer", "decode_proof", "decode_query",
-    "decode_segment", "decode_snapshot", "decode_view_version", "encode_database", "encode_hint",
-    "encode_manifest", "encode_pointer", "encode_proof", "encode_query", "encode_segment",
-    "encode_snapshot", "encode_view_version", "stats_columns",
+    "KIND_COLUMN", "NO_HINT", "PROOF_MS", "SEQUENCE_COLUMN", "Binding", "ColumnStats", "ColumnarEntries",
+    "CommitKind", "Counts", "DatabaseMarker", "DroppedTable", "FileEntry", "FileFormat", "FileStats",
+    "Hint", "IndexRef", "Level", "LiveFiles", "ManifestRef", "NameKind", "NamePointer", "NameState",
+    "ParentRef", "Position", "ProofState", "Ref", "RefKind", "RowKind", "SchemaRef", "SegmentHeader",
+    "SegmentRange", "SharedPin", "SharedQuery", "Snapshot", "StatisticsRef", "StatsColumn", "StoreProof",
+    "ViewVersion", "WalBatch", "WalRef", "WalSegment", "WriterMark", "decode_database", "decode_hint",
+    "decode_manifest", "decode_pointer", "decode_proof", "decode_query", "decode_segment",
+    "decode_snapshot", "decode_view_version", "encode_database", "encode_hint", "encode_manifest",
+    "encode_pointer", "encode_proof", "encode_query", "encode_segment", "encode_snapshot",
+    "encode_view_version", "stats_columns",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
