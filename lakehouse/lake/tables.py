@@ -219,7 +219,8 @@ class LakeTables:
             kinds: only indexes of these kinds.
             errors: ``raise`` ends with the first problem; ``collect`` continues and reports problems.
             order: entries of files as they are read, or by table.
-            cache: keeps the metadata read; a second call makes no request for files in it.
+            cache: keeps the metadata read; a second call makes no request for files in it. None = the layer
+                ``puffin`` of the lake's caches.
             authorise: asked once for each table directory, before anything of it is read.
             mask_locations: directories and paths are replaced by stable pseudonyms.
 
@@ -236,7 +237,7 @@ class LakeTables:
             kinds=kinds,
             errors=errors,
             order=order,
-            cache=cache,
+            cache=self._state.layers.puffin if cache is None else cache,
             authorise=authorise,
             mask_locations=mask_locations,
             settings=self._state.settings.index,

@@ -63,6 +63,18 @@ async def test_one_request_per_index_file() -> None:
     assert scan.stats.cost.bytes_read < sum(one["index_bytes"] for one in expected) / 2
 
 
+async def test_a_second_enumeration_reads_no_index_file() -> None:
+    """Metadata that were read are in the layer ``puffin`` of the lake, until it is cleared."""
+    store, lake = await warehouse(files=1)
+    first = [entry async for entry in lake.index_metas()]
+    store.clear()
+    assert [entry async for entry in lake.index_metas()] == first
+    assert not [call for call in store.calls if call.key.endswith(".puffin")]
+    assert await lake.cache.clear("puffin") > 0
+    assert [entry async for entry in lake.index_metas()] == first
+    assert [call for call in store.calls if call.key.endswith(".puffin")]
+
+
 async def test_rows_tell_table_bucket_file_and_field() -> None:
     """Region ids hold table and bucket, file ids are those of data files, target keys are field ids."""
     _, lake = await warehouse(files=1)
