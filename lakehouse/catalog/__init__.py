@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from lakehouse.catalog.pins import PinKind, Query, SnapshotPin
     from lakehouse.catalog.sources import CatalogCheck, CatalogReport, CheckStatus
+    from lakehouse.catalog.statistics import Outcome, StatsKind, Target, TargetStats
     from lakehouse.catalog.views import Dependency, ViewDependencies, ViewImpact
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "NamespaceNode",
     "Node",
     "NodeKind",
+    "Outcome",
     "Partition",
     "PartitionBound",
     "PartitionInfo",
@@ -84,8 +86,11 @@ __all__ = [
     "Resolutions",
     "ResourceId",
     "SnapshotPin",
+    "StatsKind",
     "TableNode",
     "TableProblem",
+    "Target",
+    "TargetStats",
     "UserObjectsRequest",
     "ViewDependencies",
     "ViewImpact",
@@ -108,6 +113,7 @@ __getattr__, __dir__ = door(
         ),
         "lakehouse.catalog.pins": "PinKind Query SnapshotPin",
         "lakehouse.catalog.sources": "CatalogCheck CatalogReport CheckStatus",
+        "lakehouse.catalog.statistics": "Outcome StatsKind Target TargetStats",
         "lakehouse.catalog.views": "Dependency ViewDependencies ViewImpact",
     },
 )

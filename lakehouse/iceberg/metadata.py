@@ -26,6 +26,7 @@ __all__ = [
     "LogEntry",
     "PartitionField",
     "PartitionSpec",
+    "SnapshotStatistics",
     "SortField",
     "SortOrder",
     "TableMetadata",
@@ -115,6 +116,18 @@ class IcebergRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotStatistics:
+    """A statistics file, as metadata tell of it."""
+
+    snapshot_id: int
+    """Snapshot that it was computed of."""
+    path: str
+    size: int
+    ndv: Mapping[int, int]
+    """Distinct values by field id, of columns with a theta sketch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
     """The moment from which a snapshot was the current one."""
 
@@ -151,6 +164,8 @@ class TableMetadata:
     metadata_log: tuple[tuple[int, str], ...] = ()
     """Earlier metadata files: milliseconds since 1970 of their last change, and path."""
     refs: Mapping[str, IcebergRef]
+    statistics: tuple[SnapshotStatistics, ...] = ()
+    """Statistics files; those that make no sense are left out, as they are a help and not the table."""
     next_row_id: int | None = None
 
     @property

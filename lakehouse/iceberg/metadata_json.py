@@ -6,12 +6,13 @@ wrong. Ids that refer to nothing are found here and not where they are used.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol, TypeVar
 
-from lakehouse.errors import CorruptionError, UnsupportedVersionError
+from lakehouse.errors import CorruptionError, FormatError, UnsupportedVersionError
 from lakehouse.excerpt import short
 from lakehouse.format.limits import (
     INT64_MAX,
@@ -25,6 +26,7 @@ from lakehouse.format.limits import (
     text,
     whole,
 )
+from lakehouse.format.puffin import THETA_SKETCH, number_of_properties
 from lakehouse.iceberg.metadata import (
     MAIN,
     IcebergRef,
@@ -32,6 +34,7 @@ from lakehouse.iceberg.metadata import (
     LogEntry,
     PartitionField,
     PartitionSpec,
+    SnapshotStatistics,
     SortField,
     SortOrder,
     TableMetadata,
@@ -145,6 +148,7 @@ def _table(file: JsonObject, version: int, path: str) -> TableMetadata:
             for entry in file.objects("metadata-log", [])
         ),
         refs=_refs(file, snapshots, current),
+        statistics=tuple(_statistics(file)),
         next_row_id=_since(3, version, file, "next-row-id", whole, None),
     )
 
@@ -263,6 +267,31 @@ def _snapshot(one: JsonObject) -> IcebergSnapshot:
         schema_id=one.read("schema-id", optional(number), None),
         first_row_id=one.read("first-row-id", optional(whole), None),
     )
+
+
+def _statistics(file: JsonObject) -> Iterator[SnapshotStatistics]:
+    """Yields the statistics files that can be made out."""
+    try:
+        listed = file.objects("statistics", [])
+    except FormatError:
+        return
+    for one in listed:
+        # A planner does without them, and nobody should be kept from reading rows.
+        with contextlib.suppress(FormatError):
+            yield SnapshotStatistics(
+                snapshot_id=one.read("snapshot-id", _id),
+                path=one.read("statistics-path", text),
+                size=one.read("file-size-in-bytes", whole),
+                ndv=dict(_distinct(one)),
+            )
+
+
+def _distinct(file: JsonObject) -> Iterator[tuple[int, int]]:
+    for blob in file.objects("blob-metadata", []):
+        fields = blob.read("fields", each(number), ())
+        ndv = number_of_properties(blob.read("properties", _texts, {}))
+        if blob.read("type", text) == THETA_SKETCH and len(fields) == 1 and ndv is not None:
+            yield fields[0], ndv
 
 
 def _refs(

@@ -11,7 +11,14 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from lakehouse.catalog import BundleChunk, RelationRequest, SnapshotPin, UserObjectsRequest
+from lakehouse.catalog import (
+    BundleChunk,
+    RelationRequest,
+    SnapshotPin,
+    Target,
+    TargetStats,
+    UserObjectsRequest,
+)
 from lakehouse.catalog import Query as AsyncQuery
 from lakehouse.catalog.graph import Reference
 from lakehouse.catalog.pins import Moment
@@ -131,6 +138,19 @@ class Query:
         """Plans a scan of an Iceberg table at the snapshot of this query."""
         return self._bridge.call(
             self._wrapped.plan, name, where, runtime_filters=runtime_filters, snapshot=snapshot, as_of=as_of
+        )
+
+    def target_stats(
+        self,
+        requests: Sequence[tuple[Reference, Sequence[Target]]],
+        *,
+        budget_s: float | None = None,
+        max_bytes: int = 8 * 1024 * 1024,
+        stale_ok: bool = True,
+    ) -> Generator[TargetStats, None, None]:
+        """Streams statistics for planners, of the snapshots of this query: what matters most first."""
+        return self._bridge.iterate(
+            self._wrapped.target_stats, requests, budget_s=budget_s, max_bytes=max_bytes, stale_ok=stale_ok
         )
 
     def user_objects(

@@ -19,7 +19,7 @@ from lakehouse.format.puffin.deletion_vector import (
     deletion_vector_properties,
     encode_deletion_vector,
 )
-from lakehouse.format.puffin.theta_sketch import BLOB_TYPE as THETA_SKETCH
+from lakehouse.format.puffin.theta_sketch import THETA_SKETCH
 from lakehouse.testing.index_files import all_kinds
 from tests.cli.test_store import lakehouse
 from tests.kit.region_manifests import change, delta, edit, file

@@ -97,7 +97,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "graph",
             "control",
         ),
-        *("inventory", "pins", "views", "statistics", "bundles", "accounts"),
+        *("inventory", "statistics", "pins", "views", "bundles", "accounts"),
     ),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "sync": (

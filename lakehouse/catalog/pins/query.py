@@ -7,6 +7,7 @@ query that has ended, or whose lifetime is over, reads nothing any more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import uuid
 from collections import defaultdict
@@ -25,6 +26,7 @@ from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet
 from lakehouse.catalog.pins.query_scan import QueryScan
 from lakehouse.catalog.pins.sharing import Sharing, shared_pins
 from lakehouse.catalog.sources import TableFacts
+from lakehouse.catalog.statistics import Target, TargetStats, target_stats
 from lakehouse.clock import Clock
 from lakehouse.config import CatalogSettings
 from lakehouse.errors import InvalidInputError
@@ -425,6 +427,48 @@ class Query:
                 print(chunk.as_dict())
         """
         return self._home.graph.user_objects(request, query=self)
+
+    async def target_stats(
+        self,
+        requests: Sequence[tuple[Reference, Sequence[Target]]],
+        *,
+        budget_s: float | None = None,
+        max_bytes: int = 8 * 1024 * 1024,
+        stale_ok: bool = True,
+    ) -> AsyncGenerator[TargetStats, None]:
+        """Statistics for planners, of the snapshots of this query: what matters most first.
+
+        Rows, bytes, nulls and bounds come from metadata that are mostly cached, numbers of distinct values
+        from what ``table.analyze`` or an engine of Iceberg has counted. Every target has one answer, which
+        says whether it is of the pinned snapshot; a table that cannot be read takes nothing from the others.
+
+        Args:
+            requests: tables by name or id, and what is asked of each.
+            budget_s: seconds after which the rest is omitted; None = as long as it takes.
+            max_bytes: estimated bytes of all answers.
+            stale_ok: whether distinct values that were counted in another snapshot are answers.
+
+        Example::
+
+            wanted = [Target(kind=StatsKind.ROWS), Target(kind=StatsKind.NDV, column="id", priority=1)]
+            async for one in query.target_stats([("sales.orders", wanted)], budget_s=0.02):
+                print(one.outcome, one.count)
+        """
+        answers = target_stats(
+            self,
+            requests,
+            budget_s=budget_s,
+            max_bytes=max_bytes,
+            stale_ok=stale_ok,
+            clock=self._clock,
+        )
+        async with contextlib.aclosing(answers) as each:
+            async for one in each:
+                yield one
+
+    async def pinned_table(self, name: Reference) -> tuple[Table | IcebergTable, SnapshotPin]:
+        """Returns a table and its pin; an Iceberg table has the pinned snapshot as its current one."""
+        return await self._readable(name, None, None)
 
     async def _ours(self, name: Reference, call: str) -> tuple[Table, SnapshotPin]:
         table, pin = await self._readable(name, None, None)

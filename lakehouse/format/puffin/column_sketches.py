@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from lakehouse.format.puffin.builder import PuffinBuilder
 from lakehouse.format.puffin.footer import BlobMeta, PuffinFooter
-from lakehouse.format.puffin.theta_sketch import BLOB_TYPE, NDV, number_of_properties
+from lakehouse.format.puffin.theta_sketch import NDV, THETA_SKETCH, number_of_properties
 
 __all__ = ["ColumnSketch", "SketchedTable", "encode_sketches", "sketches_of"]
 
@@ -60,7 +60,7 @@ def encode_sketches(table: SketchedTable, sketches: Mapping[int, bytes], *, crea
     chunks: list[bytes | memoryview] = []
     for number, column in table.columns.items():
         chunks += builder.add(
-            BLOB_TYPE,
+            THETA_SKETCH,
             sketches[number],
             fields=(number,),
             snapshot_id=table.snapshot,
@@ -80,7 +80,7 @@ def _properties(column: ColumnSketch) -> dict[str, str]:
 
 def sketches_of(footer: PuffinFooter) -> SketchedTable:
     """Returns the facts that a statistics file's footer tells, of files of other engines, too."""
-    blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE and len(blob.fields) == 1]
+    blobs = [blob for blob in footer.blobs if blob.type == THETA_SKETCH and len(blob.fields) == 1]
     return SketchedTable(
         snapshot=max((blob.snapshot_id for blob in blobs), default=0),
         share=_share(footer.properties.get(_SHARE)),

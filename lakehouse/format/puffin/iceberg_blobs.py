@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from lakehouse.format.puffin.deletion_vector import CARDINALITY, DELETION_VECTOR, REFERENCED_DATA_FILE
 from lakehouse.format.puffin.footer import BlobMeta
-from lakehouse.format.puffin.theta_sketch import BLOB_TYPE as THETA_SKETCH
-from lakehouse.format.puffin.theta_sketch import NDV, number_of_properties
+from lakehouse.format.puffin.theta_sketch import NDV, THETA_SKETCH, number_of_properties
 
 __all__ = ["DeletionVectorBlob", "IcebergBlob", "ThetaSketchBlob", "iceberg_blob"]
 

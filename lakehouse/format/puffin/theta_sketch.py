@@ -27,9 +27,9 @@ from typing import Self
 
 from lakehouse.errors import CorruptionError, FormatError
 
-__all__ = ["BLOB_TYPE", "NDV", "ThetaSketch", "number_of_properties"]
+__all__ = ["NDV", "THETA_SKETCH", "ThetaSketch", "number_of_properties"]
 
-BLOB_TYPE = "apache-datasketches-theta-v1"
+THETA_SKETCH = "apache-datasketches-theta-v1"
 """The puffin blob's type."""
 NDV = "ndv"
 """Blob property: estimated number of distinct values, decimal."""

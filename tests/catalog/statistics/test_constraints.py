@@ -1,0 +1,43 @@
+"""Constraints: what planners may rely on, and what is not said to whom."""
+
+from __future__ import annotations
+
+from lakehouse.catalog.sources import TableFacts
+from lakehouse.catalog.statistics.constraints import (
+    Constraint,
+    ConstraintKind,
+    constraints_of,
+    visible_constraints,
+)
+
+
+def facts(format: str = "lakehouse", **more: tuple[str, ...]) -> TableFacts:  # noqa: A002
+    """What a source says of a table."""
+    return TableFacts(format=format, schema_id=0, schema_json="{}", field_ids={}, **more)
+
+
+def test_keys_and_columns_that_are_never_null_are_constraints() -> None:
+    """The key comes first, and then each column by itself."""
+    assert constraints_of(facts(primary_key=("id",), not_null=("id", "day"))) == (
+        Constraint(kind=ConstraintKind.PRIMARY_KEY, columns=("id",)),
+        Constraint(kind=ConstraintKind.NOT_NULL, columns=("id",)),
+        Constraint(kind=ConstraintKind.NOT_NULL, columns=("day",)),
+    )
+    assert constraints_of(facts()) == ()
+
+
+def test_identifier_fields_of_iceberg_are_not_enforced() -> None:
+    """Nobody keeps them unique, so that a planner must not drop a distinct for them."""
+    (key,) = constraints_of(facts("iceberg", primary_key=("id",)))
+    assert not key.is_enforced
+
+
+def test_foreign_keys_of_relations_that_are_not_visible_are_hidden() -> None:
+    """The constraint goes whole: its name alone would tell that the other table is there."""
+    shown, secret = ("sales", "items"), ("hr", "salaries")
+    keys = [
+        Constraint(kind=ConstraintKind.FOREIGN_KEY, columns=("a",), references=shown),
+        Constraint(kind=ConstraintKind.FOREIGN_KEY, columns=("b",), references=secret),
+        Constraint(kind=ConstraintKind.NOT_NULL, columns=("b",)),
+    ]
+    assert visible_constraints(keys, lambda path: path == shown) == (keys[0], keys[2])
