@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from lakehouse.catalog.pins import PinKind, Query, SnapshotPin
     from lakehouse.catalog.sources import CatalogCheck, CatalogReport, CheckStatus
-    from lakehouse.catalog.statistics import Outcome, StatsKind, Target, TargetStats
+    from lakehouse.catalog.statistics import StatsKind, StatsOutcome, StatsTarget, TargetStats
     from lakehouse.catalog.views import Dependency, ViewDependencies, ViewImpact
 
 __all__ = [
@@ -66,7 +66,6 @@ __all__ = [
     "NamespaceNode",
     "Node",
     "NodeKind",
-    "Outcome",
     "Partition",
     "PartitionBound",
     "PartitionInfo",
@@ -87,9 +86,10 @@ __all__ = [
     "ResourceId",
     "SnapshotPin",
     "StatsKind",
+    "StatsOutcome",
+    "StatsTarget",
     "TableNode",
     "TableProblem",
-    "Target",
     "TargetStats",
     "UserObjectsRequest",
     "ViewDependencies",
@@ -113,7 +113,7 @@ __getattr__, __dir__ = door(
         ),
         "lakehouse.catalog.pins": "PinKind Query SnapshotPin",
         "lakehouse.catalog.sources": "CatalogCheck CatalogReport CheckStatus",
-        "lakehouse.catalog.statistics": "Outcome StatsKind Target TargetStats",
+        "lakehouse.catalog.statistics": "StatsKind StatsOutcome StatsTarget TargetStats",
         "lakehouse.catalog.views": "Dependency ViewDependencies ViewImpact",
     },
 )

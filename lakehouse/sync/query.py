@@ -15,7 +15,7 @@ from lakehouse.catalog import (
     BundleChunk,
     RelationRequest,
     SnapshotPin,
-    Target,
+    StatsTarget,
     TargetStats,
     UserObjectsRequest,
 )
@@ -142,7 +142,7 @@ class Query:
 
     def target_stats(
         self,
-        requests: Sequence[tuple[Reference, Sequence[Target]]],
+        requests: Sequence[tuple[Reference, Sequence[StatsTarget]]],
         *,
         budget_s: float | None = None,
         max_bytes: int = 8 * 1024 * 1024,

@@ -26,7 +26,7 @@ from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet
 from lakehouse.catalog.pins.query_scan import QueryScan
 from lakehouse.catalog.pins.sharing import Sharing, shared_pins
 from lakehouse.catalog.sources import TableFacts
-from lakehouse.catalog.statistics import Target, TargetStats, target_stats
+from lakehouse.catalog.statistics import StatsTarget, TargetStats, target_stats
 from lakehouse.clock import Clock
 from lakehouse.config import CatalogSettings
 from lakehouse.errors import InvalidInputError
@@ -430,7 +430,7 @@ class Query:
 
     async def target_stats(
         self,
-        requests: Sequence[tuple[Reference, Sequence[Target]]],
+        requests: Sequence[tuple[Reference, Sequence[StatsTarget]]],
         *,
         budget_s: float | None = None,
         max_bytes: int = 8 * 1024 * 1024,
@@ -450,7 +450,7 @@ class Query:
 
         Example::
 
-            wanted = [Target(kind=StatsKind.ROWS), Target(kind=StatsKind.NDV, column="id", priority=1)]
+            wanted = [StatsTarget(kind=StatsKind.ROWS), StatsTarget(kind=StatsKind.NDV, column="id", priority=1)]
             async for one in query.target_stats([("sales.orders", wanted)], budget_s=0.02):
                 print(one.outcome, one.count)
         """

@@ -14,11 +14,11 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.catalog.statistics.constraints import Constraint, ConstraintKind, constraints_of
     from lakehouse.catalog.statistics.stats_stream import target_stats
-    from lakehouse.catalog.statistics.values import Outcome, StatsKind, Target, TargetStats
+    from lakehouse.catalog.statistics.values import StatsKind, StatsOutcome, StatsTarget, TargetStats
 
 __all__ = [
-    "Constraint", "ConstraintKind", "Outcome", "StatsKind", "Target", "TargetStats", "constraints_of",
-    "target_stats",
+    "Constraint", "ConstraintKind", "StatsKind", "StatsOutcome", "StatsTarget", "TargetStats",
+    "constraints_of", "target_stats",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -26,6 +26,6 @@ __getattr__, __dir__ = door(
     {
         "constraints": "Constraint ConstraintKind constraints_of",
         "stats_stream": "target_stats",
-        "values": "Outcome StatsKind Target TargetStats",
+        "values": "StatsKind StatsOutcome StatsTarget TargetStats",
     },
 )

@@ -19,10 +19,10 @@ from lakehouse.catalog.statistics.own_tables import own_facts
 from lakehouse.catalog.statistics.values import (
     COUNTS,
     ColumnFacts,
-    Outcome,
     StatsKind,
+    StatsOutcome,
+    StatsTarget,
     TableStats,
-    Target,
     TargetStats,
 )
 from lakehouse.clock import Clock
@@ -32,7 +32,7 @@ from lakehouse.storage.table import Table
 
 __all__ = ["PinnedTables", "target_stats"]
 
-TargetRequest: TypeAlias = tuple[Reference, Sequence[Target]]
+_Request: TypeAlias = tuple[Reference, Sequence[StatsTarget]]
 """A table, and what is asked of it."""
 
 
@@ -58,12 +58,12 @@ class _Asked:
     place: int
     """Number of the request."""
     name: Reference
-    target: Target
+    target: StatsTarget
 
 
 async def target_stats(
     query: PinnedTables,
-    requests: Sequence[TargetRequest],
+    requests: Sequence[_Request],
     *,
     budget_s: float | None = None,
     max_bytes: int = 8 * 1024 * 1024,
@@ -108,7 +108,7 @@ async def target_stats(
                 answer = _omitted(one, "the time was over")
             if answer.weight > left:
                 answer = _omitted(one, "the bytes were over")
-            left -= answer.weight if answer.outcome is not Outcome.OMITTED else 0
+            left -= answer.weight if answer.outcome is not StatsOutcome.OMITTED else 0
             yield answer
     finally:
         for load in loads.values():
@@ -118,7 +118,7 @@ async def target_stats(
                 await load
 
 
-def _in_order(requests: Sequence[TargetRequest]) -> list[_Asked]:
+def _in_order(requests: Sequence[_Request]) -> list[_Asked]:
     """Returns the targets by priority; those of one priority in the order of the request."""
     asked = [
         _Asked(place=place, name=name, target=target)
@@ -136,7 +136,7 @@ _Loaded: TypeAlias = "tuple[_Pin, TableStats] | LakehouseError"
 
 
 async def _facts(
-    query: PinnedTables, name: Reference, targets: Sequence[Target], turn: asyncio.Semaphore
+    query: PinnedTables, name: Reference, targets: Sequence[StatsTarget], turn: asyncio.Semaphore
 ) -> _Loaded:
     columns = list(dict.fromkeys(target.column for target in targets if target.column is not None))
     async with turn:
@@ -153,29 +153,29 @@ async def _facts(
 
 
 def _omitted(one: _Asked, why: str) -> TargetStats:
-    return TargetStats(table=str(one.name), target=one.target, outcome=Outcome.OMITTED, problem=why)
+    return TargetStats(table=str(one.name), target=one.target, outcome=StatsOutcome.OMITTED, problem=why)
 
 
 def _answer(one: _Asked, loaded: _Loaded, *, stale_ok: bool) -> TargetStats:
     if isinstance(loaded, LakehouseError):
         return TargetStats(
-            table=str(one.name), target=one.target, outcome=Outcome.MISSING, problem=loaded.message
+            table=str(one.name), target=one.target, outcome=StatsOutcome.MISSING, problem=loaded.message
         )
     pin, stats = loaded
     kind, column = one.target.kind, None
     if one.target.column is not None:
         column = stats.columns.get(one.target.column, ColumnFacts())
     found = _fact(kind, stats, column)
-    if found is None or (found.outcome is Outcome.STALE and not stale_ok):
+    if found is None or (found.outcome is StatsOutcome.STALE and not stale_ok):
         return TargetStats(
-            table=str(one.name), target=one.target, outcome=Outcome.MISSING, snapshot=pin.snapshot
+            table=str(one.name), target=one.target, outcome=StatsOutcome.MISSING, snapshot=pin.snapshot
         )
     return TargetStats(
         table=str(one.name),
         target=one.target,
         outcome=found.outcome,
         snapshot=pin.snapshot,
-        of_snapshot=found.of_snapshot if found.outcome is Outcome.STALE else pin.snapshot,
+        of_snapshot=found.of_snapshot if found.outcome is StatsOutcome.STALE else pin.snapshot,
         count=found.count,
         low=found.low,
         high=found.high,
@@ -185,9 +185,9 @@ def _answer(one: _Asked, loaded: _Loaded, *, stale_ok: bool) -> TargetStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """What is known for one target."""
+    """Fact that was found for one target."""
 
-    outcome: Outcome = Outcome.HIT
+    outcome: StatsOutcome = StatsOutcome.HIT
     of_snapshot: int | None = None
     count: int | None = None
     low: object = None
@@ -210,7 +210,7 @@ def _fact(kind: StatsKind, stats: TableStats, column: ColumnFacts | None) -> _Fa
     if column.ndv is None:
         return None
     return _Fact(
-        outcome=Outcome.HIT if column.ndv_is_current else Outcome.STALE,
+        outcome=StatsOutcome.HIT if column.ndv_is_current else StatsOutcome.STALE,
         of_snapshot=column.ndv_snapshot,
         count=column.ndv,
         is_exact=column.is_counted,

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["COUNTS", "ColumnFacts", "Outcome", "StatsKind", "TableStats", "Target", "TargetStats"]
+__all__ = ["COUNTS", "ColumnFacts", "StatsKind", "StatsOutcome", "StatsTarget", "TableStats", "TargetStats"]
 
 
 class StatsKind(enum.StrEnum):
@@ -26,7 +26,7 @@ COUNTS = frozenset({StatsKind.ROWS, StatsKind.BYTES})
 """Kinds that are asked of a table and not of a column."""
 
 
-class Outcome(enum.StrEnum):
+class StatsOutcome(enum.StrEnum):
     """Relation of an answer to the pinned snapshot."""
 
     HIT = "hit"
@@ -40,7 +40,7 @@ class Outcome(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class StatsTarget:
     """One fact that is asked for."""
 
     kind: StatsKind
@@ -56,8 +56,8 @@ class TargetStats:
 
     table: str
     """Table as it was asked for."""
-    target: Target
-    outcome: Outcome
+    target: StatsTarget
+    outcome: StatsOutcome
     snapshot: int | None = None
     """Pinned snapshot."""
     of_snapshot: int | None = None

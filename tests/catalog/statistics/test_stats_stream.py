@@ -14,7 +14,7 @@ import pytest
 
 from lakehouse.catalog.pins import Queries, Query
 from lakehouse.catalog.statistics.stats_stream import target_stats
-from lakehouse.catalog.statistics.values import Outcome, StatsKind, Target, TargetStats
+from lakehouse.catalog.statistics.values import StatsKind, StatsOutcome, StatsTarget, TargetStats
 from lakehouse.errors import InvalidInputError
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
@@ -23,11 +23,11 @@ from tests.kit.iceberg_plans import DAY, delete_file, manifest, on_disk, three_d
 from tests.kit.open_nodes import queries_of
 
 SCHEMA = pa.schema({"id": pa.int64(), "city": pa.string()})
-ROWS, BYTES = Target(kind=StatsKind.ROWS), Target(kind=StatsKind.BYTES)
+ROWS, BYTES = StatsTarget(kind=StatsKind.ROWS), StatsTarget(kind=StatsKind.BYTES)
 EVERY = [
     ROWS,
     BYTES,
-    *(Target(kind=kind, column="id") for kind in (StatsKind.NULLS, StatsKind.BOUNDS, StatsKind.NDV)),
+    *(StatsTarget(kind=kind, column="id") for kind in (StatsKind.NULLS, StatsKind.BOUNDS, StatsKind.NDV)),
 ]
 
 
@@ -46,7 +46,9 @@ async def world() -> AsyncIterator[tuple[Table, Queries, Lake]]:
         yield table, queries_of(lake), lake
 
 
-async def asked(query: Query, *targets: Target, name: str = "db.orders", **how: Any) -> list[TargetStats]:
+async def asked(
+    query: Query, *targets: StatsTarget, name: str = "db.orders", **how: Any
+) -> list[TargetStats]:
     """The answers to some targets of one table."""
     return [one async for one in target_stats(query, [(name, targets)], **how)]
 
@@ -54,14 +56,17 @@ async def asked(query: Query, *targets: Target, name: str = "db.orders", **how: 
 async def test_metadata_tell_rows_bytes_nulls_and_bounds() -> None:
     """Of one run all of it is exact; distinct values nobody has counted are missing."""
     async with world() as (table, queries, _), queries.begin() as query:
-        city = Target(kind=StatsKind.NULLS, column="city")
+        city = StatsTarget(kind=StatsKind.NULLS, column="city")
         found = await asked(query, *EVERY, city)
         snapshot = await table.current_snapshot()
-        assert [one.outcome for one in found] == [Outcome.HIT] * 4 + [Outcome.MISSING, Outcome.HIT]
+        assert [one.outcome for one in found] == [StatsOutcome.HIT] * 4 + [
+            StatsOutcome.MISSING,
+            StatsOutcome.HIT,
+        ]
         assert [one.count for one in found[:3]] == [100, found[1].count, 0]
         assert (found[3].low, found[3].high) == (0, 99)
         assert found[5].count == 34
-        assert all(one.is_exact for one in found if one.outcome is Outcome.HIT)
+        assert all(one.is_exact for one in found if one.outcome is StatsOutcome.HIT)
         assert {one.snapshot for one in found} == {snapshot}
 
 
@@ -69,20 +74,20 @@ async def test_distinct_values_are_hits_until_rows_change() -> None:
     """Counted in the pinned rows they are hits, and stale with the snapshot's id when rows came since."""
     async with world() as (table, queries, _):
         analyzed = (await table.analyze()).analyzed
-        ndv = Target(kind=StatsKind.NDV, column="city")
+        ndv = StatsTarget(kind=StatsKind.NDV, column="city")
         async with queries.begin() as query:
             (found,) = await asked(query, ndv)
-            assert (found.outcome, found.count, found.is_exact) == (Outcome.HIT, 5, True)
+            assert (found.outcome, found.count, found.is_exact) == (StatsOutcome.HIT, 5, True)
         await table.create_tag("t")
         async with queries.begin() as query:
             (found,) = await asked(query, ndv)
-            assert found.outcome is Outcome.HIT
+            assert found.outcome is StatsOutcome.HIT
         await table.append(rows(100, 110))
         async with queries.begin() as query:
             (found,) = await asked(query, ndv)
-            assert (found.outcome, found.of_snapshot, found.count) == (Outcome.STALE, analyzed, 5)
+            assert (found.outcome, found.of_snapshot, found.count) == (StatsOutcome.STALE, analyzed, 5)
             (found,) = await asked(query, ndv, stale_ok=False)
-            assert (found.outcome, found.count) == (Outcome.MISSING, None)
+            assert (found.outcome, found.count) == (StatsOutcome.MISSING, None)
 
 
 async def test_answers_are_of_the_pinned_snapshot() -> None:
@@ -91,9 +96,9 @@ async def test_answers_are_of_the_pinned_snapshot() -> None:
         await query.pin("db.orders")
         await table.append(rows(200, 300))
         await table.analyze()
-        counted, ndv = await asked(query, ROWS, Target(kind=StatsKind.NDV, column="id"))
+        counted, ndv = await asked(query, ROWS, StatsTarget(kind=StatsKind.NDV, column="id"))
         assert counted.count == 100
-        assert (ndv.outcome, ndv.count) == (Outcome.STALE, 200)
+        assert (ndv.outcome, ndv.count) == (StatsOutcome.STALE, 200)
 
 
 async def test_rows_that_newer_ones_replace_make_an_upper_bound() -> None:
@@ -109,7 +114,7 @@ async def test_answers_come_by_priority() -> None:
     """The most important target of all tables comes first, and equal ones in the order of the request."""
     async with world() as (_, queries, lake), queries.begin() as query:
         await (await lake.create_table("db.items", SCHEMA)).append(rows(0, 7))
-        first = Target(kind=StatsKind.ROWS, priority=5)
+        first = StatsTarget(kind=StatsKind.ROWS, priority=5)
         requests = [("db.orders", [ROWS, BYTES]), ("db.items", [BYTES, first])]
         found = [one async for one in target_stats(query, requests)]
         assert [(one.table, one.target.kind, one.target.priority) for one in found] == [
@@ -134,11 +139,11 @@ async def test_what_the_time_does_not_suffice_for_is_omitted() -> None:
                     await never.wait()
                 return given
 
-        requests = [("db.hangs", [ROWS]), ("db.orders", [Target(kind=StatsKind.ROWS, priority=1)])]
+        requests = [("db.hangs", [ROWS]), ("db.orders", [StatsTarget(kind=StatsKind.ROWS, priority=1)])]
         found = [one async for one in target_stats(Slow(), requests, budget_s=0.5)]
         assert [(one.table, one.outcome) for one in found] == [
-            ("db.orders", Outcome.HIT),
-            ("db.hangs", Outcome.OMITTED),
+            ("db.orders", StatsOutcome.HIT),
+            ("db.hangs", StatsOutcome.OMITTED),
         ]
         assert found[1].problem == "the time was over"
 
@@ -148,9 +153,9 @@ async def test_what_the_bytes_do_not_suffice_for_is_omitted() -> None:
     async with world() as (_, queries, lake), queries.begin() as query:
         table = await lake.create_table("db.texts", SCHEMA)
         await table.append([{"id": 1, "city": "x" * 1_000}])
-        bounds = Target(kind=StatsKind.BOUNDS, column="city")
+        bounds = StatsTarget(kind=StatsKind.BOUNDS, column="city")
         found = await asked(query, ROWS, bounds, BYTES, name="db.texts", max_bytes=130)
-        assert [one.outcome for one in found] == [Outcome.HIT, Outcome.OMITTED, Outcome.HIT]
+        assert [one.outcome for one in found] == [StatsOutcome.HIT, StatsOutcome.OMITTED, StatsOutcome.HIT]
 
 
 async def test_one_table_that_cannot_be_read_is_its_problem_alone() -> None:
@@ -158,7 +163,7 @@ async def test_one_table_that_cannot_be_read_is_its_problem_alone() -> None:
     async with world() as (_, queries, _), queries.begin() as query:
         requests = [("db.nope", [ROWS]), ("db.orders", [ROWS])]
         found = [one async for one in target_stats(query, requests)]
-        assert [one.outcome for one in found] == [Outcome.MISSING, Outcome.HIT]
+        assert [one.outcome for one in found] == [StatsOutcome.MISSING, StatsOutcome.HIT]
         assert found[0].problem
         assert "nope" in found[0].problem
 
@@ -171,14 +176,16 @@ async def test_lost_statistics_are_missing() -> None:
         assert ref is not None
         await table.core.env.store.delete(f"{table.core.root}/{ref.path}")
         async with queries.begin() as query:
-            (found,) = await asked(query, Target(kind=StatsKind.NDV, column="id"))
-            assert found.outcome is Outcome.MISSING
+            (found,) = await asked(query, StatsTarget(kind=StatsKind.NDV, column="id"))
+            assert found.outcome is StatsOutcome.MISSING
 
 
 @pytest.mark.parametrize(
-    "target", [Target(kind=StatsKind.ROWS, column="id"), Target(kind=StatsKind.NDV)], ids=["rows", "ndv"]
+    "target",
+    [StatsTarget(kind=StatsKind.ROWS, column="id"), StatsTarget(kind=StatsKind.NDV)],
+    ids=["rows", "ndv"],
 )
-async def test_targets_that_make_no_sense_are_refused(target: Target) -> None:
+async def test_targets_that_make_no_sense_are_refused(target: StatsTarget) -> None:
     """Rows are of a table, and distinct values of a column."""
     async with world() as (_, queries, _), queries.begin() as query:
         with pytest.raises(InvalidInputError, match=r"db\.orders: the target"):
@@ -188,8 +195,8 @@ async def test_targets_that_make_no_sense_are_refused(target: Target) -> None:
 async def test_unknown_columns_are_missing() -> None:
     """A column that the pinned schema does not have has no statistics."""
     async with world() as (_, queries, _), queries.begin() as query:
-        (found,) = await asked(query, Target(kind=StatsKind.NULLS, column="nope"))
-        assert found.outcome is Outcome.MISSING
+        (found,) = await asked(query, StatsTarget(kind=StatsKind.NULLS, column="nope"))
+        assert found.outcome is StatsOutcome.MISSING
 
 
 async def test_queries_of_the_lake_stream_them() -> None:
@@ -242,7 +249,7 @@ async def test_manifests_of_iceberg_tell_rows_nulls_and_bounds(tmp_path: Path) -
     """Bounds come from the columns of manifests, and distinct values from what metadata name."""
     async with iceberg(tmp_path, statistics=[statistics_file(1)]) as query:
         found = await asked(query, *EVERY, name="ice.web.events")
-        assert [one.outcome for one in found] == [Outcome.HIT] * 5
+        assert [one.outcome for one in found] == [StatsOutcome.HIT] * 5
         assert [one.count for one in found] == [300, 30_000, 0, None, 287]
         assert (found[3].low, found[3].high) == (0, 299)
         assert found[0].is_exact
@@ -254,7 +261,7 @@ async def test_deletes_make_counts_of_iceberg_upper_bounds(tmp_path: Path) -> No
     async with iceberg(tmp_path, removes) as query:
         counted, ndv = await asked(query, ROWS, EVERY[-1], name="ice.web.events")
         assert (counted.count, counted.is_exact) == (300, False)
-        assert ndv.outcome is Outcome.MISSING
+        assert ndv.outcome is StatsOutcome.MISSING
 
 
 @pytest.mark.parametrize(
@@ -266,4 +273,4 @@ async def test_damaged_statistics_of_iceberg_are_passed_over(tmp_path: Path, bro
     """What metadata tell of statistics and nobody can make out keeps nobody from reading the table."""
     async with iceberg(tmp_path, statistics=[broken]) as query:
         counted, ndv = await asked(query, ROWS, EVERY[-1], name="ice.web.events")
-        assert (counted.count, ndv.outcome) == (300, Outcome.MISSING)
+        assert (counted.count, ndv.outcome) == (300, StatsOutcome.MISSING)
