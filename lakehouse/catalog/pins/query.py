@@ -450,8 +450,8 @@ class Query:
 
         Example::
 
-            wanted = [StatsTarget(kind=StatsKind.ROWS), StatsTarget(kind=StatsKind.NDV, column="id", priority=1)]
-            async for one in query.target_stats([("sales.orders", wanted)], budget_s=0.02):
+            rows, ids = StatsTarget(kind=StatsKind.ROWS), StatsTarget(kind=StatsKind.NDV, column="id")
+            async for one in query.target_stats([("sales.orders", [rows, ids])], budget_s=0.02):
                 print(one.outcome, one.count)
         """
         answers = target_stats(
