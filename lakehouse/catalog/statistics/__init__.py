@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.statistics.constraints import Constraint, ConstraintKind, constraints_of
+    from lakehouse.catalog.statistics.constraints import (
+        Constraint,
+        ConstraintKind,
+        constraints_of,
+        visible_constraints,
+    )
     from lakehouse.catalog.statistics.stats_stream import target_stats
     from lakehouse.catalog.statistics.values import StatsKind, StatsOutcome, StatsTarget, TargetStats
 
 __all__ = [
     "Constraint", "ConstraintKind", "StatsKind", "StatsOutcome", "StatsTarget", "TargetStats",
-    "constraints_of", "target_stats",
+    "constraints_of", "target_stats", "visible_constraints",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "constraints": "Constraint ConstraintKind constraints_of",
+        "constraints": "Constraint ConstraintKind constraints_of visible_constraints",
         "stats_stream": "target_stats",
         "values": "StatsKind StatsOutcome StatsTarget TargetStats",
     },
