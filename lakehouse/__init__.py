@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
     from lakehouse.io.proofs import StoreReport, check_store
-    from lakehouse.lake import Lake, connect
+    from lakehouse.lake import AccountLake, Lake, connect
     from lakehouse.storage.scan import TableScan
     from lakehouse.storage.schema import (
         AddColumn,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.write import TableWriter
 
 __all__ = [
+    "AccountLake",
     "AddColumn",
     "CommitResult",
     "Cost",
@@ -106,7 +107,7 @@ __getattr__, __dir__ = door(
         ),
         "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
         "lakehouse.io.proofs": "StoreReport check_store",
-        "lakehouse.lake": "Lake connect",
+        "lakehouse.lake": "AccountLake Lake connect",
         "lakehouse.storage.scan": "TableScan",
         "lakehouse.storage.schema": (
             "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "

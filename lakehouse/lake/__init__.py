@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
+    from lakehouse.lake.accounts import AccountLake
     from lakehouse.lake.lake import Lake, connect
 
-__all__ = ["Lake", "connect"]
+__all__ = ["AccountLake", "Lake", "connect"]
 
-__getattr__, __dir__ = door(__name__, {"lake": "Lake connect"})
+__getattr__, __dir__ = door(__name__, {"accounts": "AccountLake", "lake": "Lake connect"})

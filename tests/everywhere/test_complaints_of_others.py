@@ -256,10 +256,7 @@ async def test_a_401_wedges_no_catalog(rest: RestServer) -> None:
 
 
 async def test_expired_credentials_are_never_used_again(rest: RestServer, files: ExpiringStore) -> None:
-    """Keys that a catalog hands out are asked for again when they have expired, and kept in no cache.
-
-    StarRocks#75431, #70988 and #33851, DuckDB#1352, Iceberg#16473.
-    """
+    """Expired keys are asked for again, and no cache has them (StarRocks#75431, DuckDB#1352, Iceberg#16473)."""
     clock = ManualClock()
     async with Lake(memory_store(), clock=clock) as lake:
         await lake.attach_catalog("ice", {"type": "rest", "uri": rest.url})

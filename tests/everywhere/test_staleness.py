@@ -47,7 +47,7 @@ class _World(ABC):
 
     async def partition(self) -> None:
         """Partitions the table by ``id``."""
-        raise NotImplementedError
+        raise AssertionError(f"{self.name} has one partitioning")
 
 
 class _Warehouse(_World):

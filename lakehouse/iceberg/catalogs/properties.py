@@ -21,7 +21,7 @@ from lakehouse.io.open import understood_options
 from lakehouse.io.options import StorageOptions
 from lakehouse.suggest import suggestion
 
-__all__ = ["CATALOG_TYPES", "CatalogProperties"]
+__all__ = ["CATALOG_TYPES", "AskCredentials", "CatalogProperties"]
 
 CATALOG_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "directory": ("warehouse",),
