@@ -256,7 +256,7 @@ async def test_a_401_wedges_no_catalog(rest: RestServer) -> None:
 
 
 async def test_expired_credentials_are_never_used_again(rest: RestServer, files: ExpiringStore) -> None:
-    """Expired keys are asked for again, and no cache has them (StarRocks#75431, DuckDB#1352, Iceberg#16473)."""
+    """Expired keys are asked for again, no cache has them (StarRocks#75431, DuckDB#1352, Iceberg#16473)."""
     clock = ManualClock()
     async with Lake(memory_store(), clock=clock) as lake:
         await lake.attach_catalog("ice", {"type": "rest", "uri": rest.url})

@@ -19,7 +19,7 @@ import pytest
 
 import lakehouse
 import lakehouse.sync
-from lakehouse.config import IoSettings
+from lakehouse.config import CatalogConfig, IoSettings
 from lakehouse.errors import LakehouseError
 from lakehouse.io import StorageOptions, open_backend, open_store
 from lakehouse.spark.runtime.connection import Connection
@@ -54,10 +54,34 @@ def options(endpoint: str = URLS[0], **more: Any) -> dict[str, Any]:
     return {**SECRETS, "endpoint_url": endpoint, **more}
 
 
+def attached(endpoint: str) -> Iterator[Any]:
+    """A lake with catalogs and accounts whose properties are full of secrets, and what it is made of."""
+    catalogs = {
+        "ice": {"type": "directory", "warehouse": "s3://bucket/ice", "storage_options": options(endpoint)},
+        "rest": {"type": "rest", "uri": endpoint, "token": CANARY, "credential": f"id:{CANARY}"},
+        "far": {"type": "lakehouse", "warehouse": "s3://bucket/far", "storage_options": options(endpoint)},
+    }
+    config = CatalogConfig.parse(catalogs, {"acme": {"catalogs": catalogs}})
+    lake = lakehouse.connect("memory://secrets", catalogs=catalogs, accounts=config.accounts)
+    acme = lake.for_account("acme")
+    yield from (lake, acme, lake.graph, acme.graph, config, config.accounts["acme"])
+    for name in catalogs:
+        source: Any = lake._state.sources.get(name)
+        yield from (source, source.display, source.connector)
+    yield from (lake._state.catalogs.catalog("ice").properties, lake._state.catalogs.catalog("rest").scope)
+
+
 def reader(endpoint: str, fast_reads: str) -> dict[str, Any]:
     """The same without what obstore has no counterpart for."""
     plain = {name: SECRETS[name] for name in ("key", "secret", "token")}
     return {**(plain if fast_reads == "require" else SECRETS), "endpoint_url": endpoint}
+
+
+@pytest.mark.parametrize("endpoint", URLS)
+def test_attached_catalogs_do_not_show_secrets(endpoint: str) -> None:
+    """Lakes, accounts, graphs, sources and configurations show nothing of the properties of catalogs."""
+    for one in attached(endpoint):
+        assert CANARY not in f"{one} {one!r} {one!s:>10} {[one]}".lower(), type(one)
 
 
 @pytest.mark.parametrize("endpoint", URLS)
