@@ -251,4 +251,4 @@ def test_groups_that_come_and_go_leave_nothing_behind() -> None:
         return sum(isinstance(one, Lane) for one in gc.get_objects())
 
     assert passing(range(1_000, 1_400)) < 400
-    assert passing(range(2_000, 3_000)) < 400
+    assert passing(range(2_000, 2_600)) < 400
