@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from lakehouse.catalog.graph import MetadataGraph
+from lakehouse.catalog import PlannerGraph
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.sources import AuthoriseNamespace
 from lakehouse.config import AccountConfig, Settings
@@ -107,7 +107,7 @@ class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews
         return self._state.settings
 
     @property
-    def graph(self) -> MetadataGraph:
+    def graph(self) -> PlannerGraph:
         """Metadata graph: names, ids and nodes of all that the account sees."""
         return self._state.graph
 

@@ -12,10 +12,11 @@ import pytest
 import lakehouse
 import lakehouse.sync
 from lakehouse.catalog import BundleEnd, Candidate, RelationStatus, Resolutions, UserObjectsRequest
-from lakehouse.errors import InvalidInputError, NotFoundError
+from lakehouse.config import Settings
+from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakehouse.io import measure
 from lakehouse.lake import Lake
-from lakehouse.testing import memory_store
+from lakehouse.testing import ManualClock, RecordingStore, memory_store
 from tests.kit.iceberg_plans import DAY, data_file, manifest, on_disk, three_days
 
 _SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.int64()})
@@ -66,6 +67,34 @@ async def test_pinned_reads_cost_nothing_when_warm(tmp_path: Path) -> None:
                 await query.pin("db.orders")
                 assert await query.get("db.orders", {"id": 1}) is not None
             assert cost.requests == 0
+
+
+async def test_pins_and_schemas_of_many_tables_cost_one_look_each_in_a_window() -> None:
+    """Warm pins, schemas and bundles make no request; a window later each table costs one look."""
+    clock = ManualClock()
+    async with Lake(RecordingStore(memory_store()), clock=clock) as lake:
+        store = lake.store
+        await lake.create_database("db")
+        names = [f"db.t{number}" for number in range(12)]
+        for name in names:
+            await (await lake.create_table(name, _SCHEMA)).append([{"id": 1, "amount": 1}])
+
+        async def planned() -> dict[str, int]:
+            with measure() as cost:
+                async with lake.query() as query:
+                    chunks = [chunk async for chunk in query.user_objects(names)]
+                    assert len(query.pins) == len(names)
+                assert chunks[-1].as_dict()["end"]["found"] == len(names)
+                for name in names:
+                    await lake.graph.schema_at(name)
+            return dict(cost.by_kind())
+
+        await planned()
+        assert await planned() == {}
+        await clock.advance(lake.settings.meta.cache.pointer.ttl + 0.1)
+        after = await planned()
+        assert sum(after.values()) <= len(names), (after, store)
+        assert await planned() == {}
 
 
 async def test_a_known_iceberg_table_is_planned_without_a_request(tmp_path: Path) -> None:
@@ -181,6 +210,43 @@ async def test_queries_end_with_their_lake(tmp_path: Path) -> None:
         query = await lake.query().__aenter__()
     with pytest.raises(InvalidInputError, match="has ended"):
         await query.pin("db.orders")
+
+
+async def test_an_account_queries_what_it_sees_and_joins_its_own() -> None:
+    """A query of an account finds no hidden table, and only its account joins what it shares."""
+    async with Lake(memory_store()) as lake:
+        for database in ("acme_sales", "other"):
+            await lake.create_database(database)
+            await (await lake.create_table(f"{database}.t", _SCHEMA)).append([{"id": 1, "amount": 1}])
+        acme = lake.for_account("acme", include=["acme_*"])
+        async with acme.query() as query:
+            assert await query.scan("acme_sales.t").count() == 1
+            with pytest.raises(NotFoundError):
+                await query.scan("other.t").count()
+            assert query.account == "acme"
+            hidden = [item async for item in query.user_objects(["other.t"])][1].part
+            assert isinstance(hidden, Resolutions)
+            assert hidden.items[0].status is RelationStatus.NOT_FOUND
+            number = await query.share()
+            async with acme.join_query(number) as joined:
+                assert await joined.scan("acme_sales.t").count() == 1
+            with pytest.raises(NotFoundError, match="no shared query"):
+                async with lake.join_query(number):
+                    pass
+        scan = acme.data_files()
+        assert set((await scan.to_arrow())["table"].to_pylist()) == {"acme_sales.t"}
+
+
+async def test_queries_of_all_accounts_count_together() -> None:
+    """The bound on open queries is the lake's, and leaving the lake ends those of its accounts."""
+    settings = Settings.resolve({"catalog.queries_max": 2})
+    async with Lake(memory_store(), settings=settings) as lake:
+        first = await lake.query().__aenter__()
+        second = await lake.for_account("acme").query().__aenter__()
+        with pytest.raises(UnavailableError, match="2 queries are open"):
+            await lake.for_account("other").query().__aenter__()
+    for query in (first, second):
+        assert query.remaining_s == 0
 
 
 def test_a_query_without_await() -> None:

@@ -14,7 +14,6 @@ from lakehouse.config import Settings
 from lakehouse.lake.accounts import AccountLake as AsyncAccountLake
 from lakehouse.lake.accounts import LakeAccounts as AsyncLakeAccounts
 from lakehouse.sync.bridge import Bridge
-from lakehouse.sync.graph import MetadataGraph
 from lakehouse.sync.lake.cache import LakeCaches
 from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
@@ -22,6 +21,7 @@ from lakehouse.sync.lake.inventory import LakeInventory
 from lakehouse.sync.lake.queries import LakeQueries
 from lakehouse.sync.lake.tables import LakeTables
 from lakehouse.sync.lake.views import LakeViews
+from lakehouse.sync.planner_graph import PlannerGraph
 
 __all__ = ["AccountLake", "LakeAccounts"]
 
@@ -93,9 +93,9 @@ class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews
         return self._wrapped.settings
 
     @property
-    def graph(self) -> MetadataGraph:
+    def graph(self) -> PlannerGraph:
         """Metadata graph: names, ids and nodes of all that the account sees."""
-        return MetadataGraph(self._wrapped.graph, self._bridge)
+        return PlannerGraph(self._wrapped.graph, self._bridge)
 
     def __repr__(self) -> str:
         return repr(self._wrapped)

@@ -17,11 +17,13 @@ from lakehouse.catalog.pins import PinKind, Queries
 from lakehouse.config import CatalogSettings, Settings
 from lakehouse.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakehouse.io import measure
+from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
 from lakehouse.testing import ManualClock, memory_store
 from tests.kit.iceberg_plans import DAY, data_file, manifest, on_disk, three_days
 from tests.kit.open_nodes import queries_of
 from tests.kit.timed_store import TimedStore
+from tests.kit.worlds import StepIn
 
 _SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.int64()})
 _HALF_S = 1800.0
@@ -359,6 +361,40 @@ async def test_a_cancelled_touch_leaves_no_pin_behind() -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await touching
         assert await world.pins() == []
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_an_expiry_beside_a_pin_commit_loses_the_snapshot_or_is_told(number: int) -> None:
+    """Wherever an expiry comes between the requests of a pin's commit, the pin holds or the touch fails."""
+    clock = ManualClock()
+    timed = TimedStore(memory_store(), clock.now_ms())
+    store = StepIn(timed)
+    async with Lake(stacked(store), clock=clock) as lake, Lake(stacked(timed), clock=clock) as other:
+        await lake.create_database("db")
+        table = await lake.create_table("db.orders", _SCHEMA, primary_key="id")
+        await table.append([{"id": 1, "amount": 10}])
+
+        async def expire() -> None:
+            theirs = await other.table("db.orders")
+            await theirs.overwrite([{"id": 2, "amount": 20}])
+            await theirs.expire_snapshots(retain=1)
+
+        async with queries_of(lake).begin(lifetime_s=4 * _HALF_S) as query:
+            node = await query.relation("db.orders")
+            store.before(number, f"{table.core.root}/", expire)
+            try:
+                pin = await query.pin("db.orders")
+            except NotFoundError:
+                assert query.pins == ()
+                return
+            assert pin.table == node.id
+            if store.act is not None:
+                store.act = None
+                await expire()
+            timed.advance(3 * _HALF_S)
+            await clock.advance(3 * _HALF_S)
+            await (await other.table("db.orders")).expire_snapshots(retain=1)
+            assert await query.scan("db.orders").to_pylist() == [{"id": 1, "amount": 10}]
 
 
 async def test_a_missing_table_is_an_error_and_no_pin() -> None:
