@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         BundleEnd,
         BundleHeader,
         ColumnResult,
-        Failure,
         FailureCode,
         RelationInfo,
         RelationResolution,
         RelationStatus,
+        ResolutionFailure,
         Resolutions,
         ViewText,
     )
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from lakehouse.catalog.bundles.tokens import possession_token
 
 __all__ = [
-    "BundleChunk", "BundleEnd", "BundleHeader", "Candidate", "ColumnResult", "Failure", "FailureCode",
-    "PlannerGraph", "RelationInfo", "RelationRequest", "RelationResolution", "RelationStatus", "Resolutions",
-    "UserObjectsRequest", "ViewText", "possession_token", "user_objects",
+    "BundleChunk", "BundleEnd", "BundleHeader", "Candidate", "ColumnResult", "FailureCode",
+    "PlannerGraph", "RelationInfo", "RelationRequest", "RelationResolution", "RelationStatus",
+    "ResolutionFailure", "Resolutions", "UserObjectsRequest", "ViewText", "possession_token", "user_objects",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "chunks": "BundleChunk BundleEnd BundleHeader ColumnResult Failure FailureCode RelationInfo "
-        "RelationResolution RelationStatus Resolutions ViewText",
+        "chunks": "BundleChunk BundleEnd BundleHeader ColumnResult FailureCode RelationInfo "
+        "RelationResolution RelationStatus ResolutionFailure Resolutions ViewText",
         "planner_graph": "PlannerGraph",
         "requests": "Candidate RelationRequest UserObjectsRequest",
         "stream": "user_objects",

@@ -20,11 +20,11 @@ __all__ = [
     "BundleEnd",
     "BundleHeader",
     "ColumnResult",
-    "Failure",
     "FailureCode",
     "RelationInfo",
     "RelationResolution",
     "RelationStatus",
+    "ResolutionFailure",
     "Resolutions",
     "ViewText",
 ]
@@ -65,7 +65,7 @@ class FailureCode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ResolutionFailure:
     """Reason why something cannot be given."""
 
     code: FailureCode
@@ -98,7 +98,7 @@ class ColumnResult:
     required: bool = False
     """Whether it is never null."""
     comment: str | None = None
-    failure: Failure | None = None
+    failure: ResolutionFailure | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns values of JSON."""
@@ -189,7 +189,7 @@ class RelationResolution:
     """Place in the request; None = it was pushed."""
     status: RelationStatus
     relation: RelationInfo | None = None
-    failure: Failure | None = None
+    failure: ResolutionFailure | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns values of JSON."""

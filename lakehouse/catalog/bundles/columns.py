@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakehouse.catalog.bundles.chunks import ColumnResult, Failure, FailureCode
+from lakehouse.catalog.bundles.chunks import ColumnResult, FailureCode, ResolutionFailure
 from lakehouse.catalog.nodes import RelationNode, SystemViewNode, TableNode, ViewNode
 from lakehouse.errors import CorruptionError, FormatError
 from lakehouse.format.limits import JsonObject, parse_json
@@ -55,7 +55,7 @@ def _missing(name: str, newest: Mapping[str, Any]) -> ColumnResult:
         code, why = FailureCode.SCHEMA_MISMATCH, "is a column of the newest schema, and not of the pinned one"
     else:
         code, why = FailureCode.NOT_FOUND, "is no column of the relation"
-    return ColumnResult(name=name, ordinal=0, failure=Failure(code=code, message=f"{name!r} {why}"))
+    return ColumnResult(name=name, ordinal=0, failure=ResolutionFailure(code=code, message=f"{name!r} {why}"))
 
 
 @functools.lru_cache(_SCHEMAS_KEPT)
@@ -85,14 +85,14 @@ def _column(field: Mapping[str, Any], ordinal: int, table: str) -> ColumnResult:
     )
 
 
-def _type_failure(field: Mapping[str, Any], table: str) -> Failure | None:
+def _type_failure(field: Mapping[str, Any], table: str) -> ResolutionFailure | None:
     try:
         unread = parse_schema(JsonObject({"fields": [field]}, f"schema of {table}")).unread
     except FormatError as error:
-        return Failure(code=FailureCode.LOGICAL_TYPE_INVALID, message=error.message)
+        return ResolutionFailure(code=FailureCode.LOGICAL_TYPE_INVALID, message=error.message)
     if unread:
         (name, kind), *_ = unread.items()
-        return Failure(
+        return ResolutionFailure(
             code=FailureCode.TYPE_NOT_SUPPORTED, message=f"column {name!r} is {kind}, a type that is not read"
         )
     return None

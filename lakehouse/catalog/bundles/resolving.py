@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse.catalog.bundles.chunks import (
-    Failure,
     FailureCode,
     RelationInfo,
     RelationResolution,
     RelationStatus,
+    ResolutionFailure,
     ViewText,
 )
 from lakehouse.catalog.bundles.columns import columns_of, projected
@@ -129,7 +129,7 @@ class Resolver:
         view = _view_text(node) if isinstance(node, ViewNode) else None
         return replace(info, token=token if is_complete else "", columns=shown, view=view, hints=hints)
 
-    async def _decorated(self, node: RelationNode) -> tuple[tuple[EngineHint, ...], Failure | None]:
+    async def _decorated(self, node: RelationNode) -> tuple[tuple[EngineHint, ...], ResolutionFailure | None]:
         """Returns the hints that the planner needs, or why it does not get all of them."""
         found: list[EngineHint] = []
         for payload_type in self._request.payload_types:
@@ -147,12 +147,14 @@ class Resolver:
                 message = (
                     f"no provider has a hint {payload_type} of {node.display} for {self._request.engine}"
                 )
-                return tuple(found), Failure(code=FailureCode.PAYLOAD_REQUIRED_MISSING, message=message)
+                return tuple(found), ResolutionFailure(
+                    code=FailureCode.PAYLOAD_REQUIRED_MISSING, message=message
+                )
             found.append(hint)
         return tuple(found), None
 
 
-def failure_of(error: LakehouseError, attempted: Sequence[str] = ()) -> Failure:
+def failure_of(error: LakehouseError, attempted: Sequence[str] = ()) -> ResolutionFailure:
     """Returns what is told of an error."""
     code = FailureCode.INTERNAL_ERROR
     if isinstance(error, NotFoundError):
@@ -161,10 +163,12 @@ def failure_of(error: LakehouseError, attempted: Sequence[str] = ()) -> Failure:
         code = FailureCode.PERMISSION_DENIED
     elif error.kind == "pin-conflict":
         code = FailureCode.SCHEMA_MISMATCH
-    return Failure(code=code, message=error.message, attempted=tuple(attempted), details={"kind": error.kind})
+    return ResolutionFailure(
+        code=code, message=error.message, attempted=tuple(attempted), details={"kind": error.kind}
+    )
 
 
-def _failed(index: int | None, status: RelationStatus, failure: Failure) -> Resolved:
+def _failed(index: int | None, status: RelationStatus, failure: ResolutionFailure) -> Resolved:
     return Resolved(resolution=RelationResolution(index=index, status=status, failure=failure))
 
 
