@@ -25,7 +25,7 @@ from lakehouse.iceberg import IcebergTable
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.manifests import decode_manifest
 from lakehouse.iceberg.metadata import TableMetadata
-from lakehouse.iceberg.opening import reload_metadata
+from lakehouse.iceberg.opening import read_metadata
 from lakehouse.io import ObjectStore, measure
 from lakehouse.io.location import Location
 from lakehouse.io.open import stacked
@@ -90,7 +90,7 @@ def _listed(made: ManyFiles, bare: ObjectStore, latency_s: float, caches: CacheB
     store = stacked(LatencyStore(bare, latency_s))
 
     async def load() -> TableMetadata:
-        return await reload_metadata(store, made.metadata_key)
+        return (await read_metadata(store, made.metadata_key)).metadata
 
     async def table() -> IcebergTable:
         if not opened:
@@ -166,7 +166,7 @@ async def _cells(plan: Plan, tables: _Tables, entries: int, concurrency: int) ->
         scan = await _enumerated(tables.listed(latency_s, CacheBudget(_CACHE.cache)), concurrency)
         assert (scan.stats.manifests, scan.problems) == (tables.manifests, [])
 
-    repeats = plan.pick(quick=1, default=2, full=3)
+    repeats = plan.pick(quick=1, default=1, full=3)
     (ours,) = await compare(
         [Case(side=LAKEHOUSE, run=cold)],
         work=tables.manifests,
