@@ -13,6 +13,7 @@ _NAME = re.compile(
 )
 _FOLDERS = ("lakehouse/format/", "lakehouse/kernels/")
 _BOMBS, _COUNTS = "tests/damage/test_bombs.py", "tests/damage/test_counts.py"
+_ROW_VALUES = "tests/format/sstable/test_row_values.py"
 _PUFFIN, _SST = "tests/damage/test_puffin_corruption.py", "tests/damage/test_sstable_corruption.py"
 _RESEALED = "tests/damage/test_resealed_objects.py"
 
@@ -70,6 +71,8 @@ TESTED: Mapping[str, tuple[str, str]] = {
     "sstable.meta.FileMeta.parse": (_BOMBS, "FileMeta.parse"),
     "sstable.reader.SstableFile.parse": (_SST, "SstableFile.parse"),
     "sstable.reader.decode_sstable": (_SST, "decode_sstable"),
+    "sstable.row_values.KeyValues.decode": (_ROW_VALUES, "KeyValues"),
+    "sstable.row_values.RowValues.decode": (_ROW_VALUES, "RowValues"),
     "sstable.rows.unpack_row": ("tests/format/sstable/test_rows.py", "unpack_row"),
     "sstable.rows.unpack_rows": ("tests/format/sstable/test_rows.py", "unpack_rows"),
     "metadata.shared_query.decode_query": ("tests/format/metadata/test_shared_query.py", "decode_query"),

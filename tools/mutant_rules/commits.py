@@ -13,6 +13,7 @@ _EVOLVING = "tests/storage/schema/test_evolution_of_tables.py"
 _EXPIRE = "tests/storage/maintenance/test_expire.py"
 _HISTORY = "tests/storage/metadata/test_snapshots.py"
 _KEEPING = "tests/storage/write/test_keeping_writes.py"
+_LOOKS = "tests/storage/metadata/test_shared_look.py"
 _LONG = "tests/storage/tables/test_long_reads.py"
 _MAINTENANCE_CUTS = "tests/cut_points/test_maintenance_cut_points.py"
 _ORPHANS = "tests/storage/maintenance/test_orphans.py"
@@ -23,6 +24,7 @@ _RETAINED = "tests/storage/metadata/test_expiry_guard.py"
 _SERIAL = "tests/processes/test_serial_commits.py"
 _TIME = "tests/storage/metadata/test_store_clock.py"
 _UNDROP = "tests/storage/tables/test_undrop.py"
+_STALE = "tests/storage/test_table_staleness.py"
 _STORES = "tests/conformance/test_s3.py::TestMinio"
 
 COMMITS = (
@@ -115,6 +117,31 @@ COMMITS = (
         old="        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)",
         new="        pass",
         tests=(f"{_LONG}::test_a_long_read_is_pinned_until_it_ends[count]",),
+    ),
+    # --- looks at the head ------------------------------------------------------------
+    Mutant(
+        rule="looks: who comes while a look is under way is given its answer",
+        path="lakehouse/storage/metadata/shared_look.py",
+        old="        if last is None or last.loop is not loop or last.has_begun:\n",
+        new="        if last is None or last.loop is not loop or not last.is_under_way:\n",
+        tests=(
+            f"{_LOOKS}::test_no_call_is_given_a_look_that_began_before_it",
+            f"{_STALE}::test_a_get_sees_what_was_acknowledged_before_it_though_a_look_is_under_way",
+        ),
+    ),
+    Mutant(
+        rule="pinned reads: a look vouches for a snapshot for ever",
+        path="lakehouse/storage/metadata/snapshots.py",
+        old="        if age_s > bound_s:\n            return None\n",
+        new="",
+        tests=(f"{_STALE}::test_an_expired_snapshot_is_answered_for_a_quarter_of_the_grace_and_no_longer",),
+    ),
+    Mutant(
+        rule="staleness: a bound may be longer than what a look vouches for",
+        path="lakehouse/storage/metadata/snapshots.py",
+        old="        known, bound_s = self._head, min(bound_s, KEPT_S)\n",
+        new="        known = self._head\n",
+        tests=(f"{_STALE}::test_no_bound_is_longer_than_what_a_look_vouches_for",),
     ),
     # --- a snapshot that LATEST names -------------------------------------------------
     Mutant(

@@ -9,6 +9,7 @@ decodes; bytes that are no row are a :class:`RowError` here as there.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import struct
 from collections.abc import Callable, Sequence
@@ -29,23 +30,24 @@ _CODES = {
     "date": "i", "timestamp": "q", "timestamp_ntz": "q",
 }  # fmt: skip
 """Codes of :mod:`struct` for the types whose bytes Python reads itself."""
-_INTEGERS = frozenset({"int8", "int16", "int32", "int64"})
 _SIGN = 1 << 63
+_NUMBER_BYTES = 8
+"""Bytes of a number in a key."""
 _DAY_0 = dt.date(1970, 1, 1)
 _MOMENT_0 = dt.datetime(1970, 1, 1)
 
-Convert = Callable[[Any], object]
+_Convert = Callable[[Any], object]
 
 
 class _Step(NamedTuple):
-    """What is done about one column of a row."""
+    """Treatment of one column of a row."""
 
     byte: int
     """Number of the byte with its null bit."""
     mask: int
     place: int
     """Number of its value among those of the fixed part; 0 = it is a sized one."""
-    convert: Convert | None
+    convert: _Convert | None
     """Makes the object of the value; None = it is the object."""
     is_wanted: bool
 
@@ -113,7 +115,7 @@ class RowValues:
         return values
 
 
-def _fixed(kind: DataType, type_: pa.DataType, width: int) -> tuple[str, Convert | None]:
+def _fixed(kind: DataType, type_: pa.DataType, width: int) -> tuple[str, _Convert | None]:
     """Returns the code for the bytes of a value of fixed width, and what makes the object of it."""
     name = kind.name if isinstance(kind, Primitive) else ""
     match name:
@@ -128,7 +130,7 @@ def _fixed(kind: DataType, type_: pa.DataType, width: int) -> tuple[str, Convert
     return f"{width}s", lambda value: one_fixed(kind, type_, value)[0].as_py()
 
 
-def _sized(kind: DataType) -> Convert | None:
+def _sized(kind: DataType) -> _Convert | None:
     if isinstance(kind, BinaryType):
         return None
     if isinstance(kind, StringType):
@@ -153,7 +155,7 @@ def _date(days: int) -> dt.date:
     return _DAY_0 + dt.timedelta(days=days)
 
 
-def _moment(type_: pa.DataType) -> Convert:
+def _moment(type_: pa.DataType) -> _Convert:
     # The zone is the very object that Arrow gives: there are several that mean UTC.
     start = _MOMENT_0 if type_.tz is None else pa.scalar(0, type_).as_py()
     return lambda micros: start + dt.timedelta(microseconds=micros)
@@ -184,17 +186,29 @@ class KeyValues:
         return [convert(part) for convert, part in zip(self._converts, self._codec.split(key), strict=True)]
 
 
-def _of_key(kind: DataType) -> Convert:
+def _of_key(kind: DataType) -> _Convert:
+    """Returns what makes the object of the bytes of a key's column; odd ones go to the slower decoder."""
+    object_of = _of_number(kind)
+    if object_of is None:
+        return lambda part: decode_value(part, kind)
+
+    def convert(part: bytes) -> object:
+        if len(part) == _NUMBER_BYTES:
+            with contextlib.suppress(OverflowError):
+                return object_of(int.from_bytes(part, "big") - _SIGN)
+        return decode_value(part, kind)
+
+    return convert
+
+
+def _of_number(kind: DataType) -> _Convert | None:
+    """Returns what makes the object of the number in a key; None where there is none."""
     name = kind.name if isinstance(kind, Primitive) else ""
-    if name in _INTEGERS:
-        return _number
-    if name == "date":
-        return lambda part: _date(_number(part))
-    if name in ("timestamp", "timestamp_ntz"):
-        moment = _moment(arrow_type(kind))
-        return lambda part: moment(_number(part))
-    return lambda part: decode_value(part, kind)
-
-
-def _number(part: bytes) -> int:
-    return int.from_bytes(part, "big") - _SIGN
+    match name:
+        case "int64":
+            return int
+        case "date":
+            return _date
+        case "timestamp" | "timestamp_ntz":
+            return _moment(arrow_type(kind))
+    return None

@@ -110,7 +110,7 @@ class _Hits:
 
 
 class LookupPlan:
-    """What lookups in a snapshot have in common, whatever their keys: worked out once, when it is needed.
+    """Preparation that all lookups in a snapshot share, whatever their keys: made once, when it is needed.
 
     Args:
         entries: live files, with their positions filled in.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.errors import CorruptionError, InvalidInputError
 from lakehouse.format.keys.row_key import RowKeyCodec
 from lakehouse.format.schema.types import Field, arrow_type
 from lakehouse.format.sstable.row_values import KeyValues, RowValues
@@ -99,3 +101,17 @@ def test_a_row_without_bytes_is_all_nulls() -> None:
     """A row whose every column is null has no bytes."""
     wanted = np.arange(len(NESTED.fields)) % 2 == 0
     assert RowValues(NESTED, wanted.tolist()).decode(b"", 0, 0) == [None] * int(wanted.sum())
+
+
+@few
+@given(st.binary(max_size=24), st.lists(st.sampled_from(KEY_KINDS), min_size=1, max_size=3))
+def test_any_bytes_are_a_key_or_refused(raw: bytes, kinds: list[object]) -> None:
+    """Bytes from anywhere are the values of a key, or refused as damage, or outside of Python's years."""
+    fields = [
+        Field(id=at, name=f"k{at}", type=kind, required=True)  # type: ignore[arg-type]
+        for at, kind in enumerate(kinds, 1)
+    ]
+    # Dates that Python does not have are the caller's matter, all else is damage.
+    with contextlib.suppress(CorruptionError, InvalidInputError):
+        found = KeyValues(RowKeyCodec(fields), [one.type for one in fields]).decode(raw)
+        assert len(found) == len(fields)
