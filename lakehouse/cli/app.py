@@ -37,7 +37,7 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "Look into catalogs: what they hold, and what names stand for.",
     ),
     "cache": (
-        "lakehouse.cli.cache",
+        "lakehouse.cli.catalog.cache",
         "app",
         "See what tables take in the caches of a process, and what loading them costs.",
     ),

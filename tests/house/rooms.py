@@ -121,7 +121,6 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "iceberg",
             "database",
             "catalog",
-            "cache",
             "store",
             "puffin",
             "index_source_choice",
