@@ -22,6 +22,7 @@ from lakehouse.storage.metadata.paths import (
     new_manifest_path,
     new_probe_path,
     new_schema_path,
+    new_statistics_path,
     object_kind,
     relative,
     segment_path,
@@ -74,6 +75,7 @@ def test_objects_of_logs_are_told_by_their_paths(number: int) -> None:
         (index_path(str(new_uuid())), ObjectKind.INDEX),
         (new_manifest_path(), ObjectKind.MANIFEST),
         (new_schema_path(), ObjectKind.SCHEMA),
+        (new_statistics_path(), ObjectKind.STATISTICS),
         (new_probe_path(), ObjectKind.PROBE),
         (LATEST, ObjectKind.HINT),
     ],
@@ -86,7 +88,13 @@ def test_every_path_that_is_built_is_known(path: str, kind: ObjectKind) -> None:
 
 def test_objects_named_by_a_uuid_lie_where_orphans_are_sought() -> None:
     """Each object that is uploaded before its commit lies in a directory that a sweep looks at."""
-    built = [new_data_path("", 0, "sst"), index_path(str(new_uuid())), new_manifest_path(), new_schema_path()]
+    built = [
+        new_data_path("", 0, "sst"),
+        index_path(str(new_uuid())),
+        new_manifest_path(),
+        new_schema_path(),
+        new_statistics_path(),
+    ]
     assert [path.split("/")[0] + "/" for path in built] == list(UUID_DIRECTORIES)
 
 
