@@ -79,7 +79,7 @@ def test_objects_of_logs_are_told_by_their_paths(number: int) -> None:
         (new_probe_path(), ObjectKind.PROBE),
         (LATEST, ObjectKind.HINT),
     ],
-    ids=["index", "manifest", "schema", "probe", "hint"],
+    ids=["index", "manifest", "schema", "statistics", "probe", "hint"],
 )
 def test_every_path_that_is_built_is_known(path: str, kind: ObjectKind) -> None:
     """What is built as one kind of object is taken for that kind."""
