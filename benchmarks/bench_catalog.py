@@ -43,7 +43,7 @@ _WARM, _DESCRIBED, _COLD, _KEPT, _IDS, _IDS_KEPT = (
 )
 _RESOLVES_S, _DESCRIBED_TIMES = 200_000, 1.2
 _LATENCY_S = 0.02
-_CONCURRENCY = (16, 64)
+_CONCURRENCY = (8, 16, 64)
 _SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.float64()})
 _PAGE = 1_000
 
