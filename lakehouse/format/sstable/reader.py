@@ -216,9 +216,8 @@ class SstableFile:
         return pa.RecordBatch.from_arrays(self._ordered(keys, values, kinds, columns), schema=columns.schema)
 
     def _key_columns(self, blocks: Blocks, entries: BlockEntries) -> Sequence[pa.Array]:
-        assert self._key_codec is not None
         try:
-            return self._key_codec.decode(entry_keys(blocks, entries))
+            return self._codec().decode(entry_keys(blocks, entries))
         except CorruptionError as error:
             raise BlockError(0, f"or one behind it has a key that is none: {error.message}") from error
 
@@ -271,8 +270,7 @@ class SstableFile:
         """Returns decoders of selected columns for :meth:`row_values`; the second if some are of the key."""
         keys = None
         if columns.keys:
-            assert self._key_codec is not None
-            keys = KeyValues(self._key_codec, self._key_types)
+            keys = KeyValues(self._codec(), self._key_types)
         return RowValues(self._layout, columns.values), keys
 
     def row_values(
@@ -295,9 +293,12 @@ class SstableFile:
             raise self._damage_error(number, error.what) from error
         return entry.kind, found if keys is None else keys.decode(key) + found
 
+    def _codec(self) -> RowKeyCodec:
+        assert self._key_codec is not None  # only tables with a key have columns of it
+        return self._key_codec
+
     def _one_key(self, key: bytes) -> Sequence[pa.Array]:
-        assert self._key_codec is not None
-        parts = zip(self._key_codec.split(key), self._key_types, strict=True)
+        parts = zip(self._codec().split(key), self._key_types, strict=True)
         return [_one_value(part, kind) for part, kind in parts]
 
     def _damage_error(self, block: int, what: str) -> CorruptionError:

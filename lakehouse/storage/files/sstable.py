@@ -311,8 +311,8 @@ class SstableRun:
         Costs what :meth:`get` costs in requests, and less to compute. Where the row ``is_likely`` there, the
         filter is asked only if it may save a request: it takes half as long as a search of the block.
         """
-        assert shown.places is not None
         assert shown.decoders is not None
+        assert shown.places is not None  # both are there where rows are asked for by key
         with reading(self._key):
             found = await self._block_with(key, is_likely=is_likely)
             row = None if found is None else self._file.row_values(*found, key, shown.decoders)
