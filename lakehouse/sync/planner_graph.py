@@ -11,6 +11,7 @@ from lakehouse.catalog.bundles import PlannerGraph as AsyncPlannerGraph
 from lakehouse.catalog.graph import Reference
 from lakehouse.catalog.pins import Moment, SnapshotPin
 from lakehouse.catalog.sources import TableFacts
+from lakehouse.catalog.statistics import Constraint
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.graph import MetadataGraph
 
@@ -52,3 +53,13 @@ class PlannerGraph(MetadataGraph):
     def schema_at(self, ref: Reference, snapshot: int | None = None) -> TableFacts:
         """Returns the schema of a table at a snapshot, with keys and partitions; None = as it is now."""
         return self._bridge.call(self._wrapped.schema_at, ref, snapshot)
+
+    def constraints(self, ref: Reference) -> tuple[Constraint, ...]:
+        """Returns what holds for every row of a table, as its newest snapshot has it.
+
+        Example::
+
+            for constraint in lake.graph.constraints("sales.orders"):
+                print(constraint.kind, constraint.columns, constraint.is_enforced)
+        """
+        return self._bridge.call(self._wrapped.constraints, ref)

@@ -19,6 +19,7 @@ from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.nodes import TableNode
 from lakehouse.catalog.pins import Moment, OpenQueries, Queries, Query, SnapshotPin, snapshot_pin
 from lakehouse.catalog.sources import SourceSet, TableFacts
+from lakehouse.catalog.statistics import Constraint, constraints_of
 from lakehouse.iceberg import IcebergTable
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import Environment, OpenTable
@@ -105,6 +106,16 @@ class PlannerGraph(MetadataGraph):
             summary=node.summary,
             updated_ms=node.updated_ms,
         )
+
+    async def constraints(self, ref: Reference) -> tuple[Constraint, ...]:
+        """Returns what holds for every row of a table, as its newest snapshot has it.
+
+        Example::
+
+            for constraint in await lake.graph.constraints("sales.orders"):
+                print(constraint.kind, constraint.columns, constraint.is_enforced)
+        """
+        return constraints_of(await self.table(ref))
 
     async def user_objects(
         self,

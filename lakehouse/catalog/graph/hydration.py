@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from lakehouse.cache import identity_tags
 from lakehouse.catalog.graph.partition_reads import partitions_in
 from lakehouse.catalog.graph.pointers import Known, Pointers
 from lakehouse.catalog.graph.references import show_name
 from lakehouse.catalog.ids import NodeKind, ResourceId
-from lakehouse.catalog.layers import Layers, content_tags
+from lakehouse.catalog.layers import Layers
 from lakehouse.catalog.nodes import RelationNode, TableNode, ViewNode
 from lakehouse.catalog.partitions import PartitionInfo
 from lakehouse.catalog.sources import (
@@ -119,7 +120,7 @@ class Hydration:
 
 
 def _tags(source: CatalogSource, pointer: Pointer) -> tuple[Hashable, ...]:
-    return (*content_tags(pointer.identity), catalog_tag(source.name))
+    return (*identity_tags(pointer.identity), catalog_tag(source.name))
 
 
 def _made_before(known: Known, pointer: Pointer) -> RelationNode | None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         AccountLayers,
         DropListener,
         Layers,
-        content_tags,
     )
     from lakehouse.catalog.layers.limits import Limiter, LoadLimits
     from lakehouse.catalog.layers.prometheus import cache_metrics
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCOUNT_GROUP", "STATISTICS_SCHEMA", "AccountLayers", "DropListener", "Layers", "Limiter",
-    "LoadLimits", "cache_metrics", "cache_statistics", "content_tags",
+    "LoadLimits", "cache_metrics", "cache_statistics",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "layers": "ACCOUNT_GROUP AccountLayers DropListener Layers content_tags",
+        "layers": "ACCOUNT_GROUP AccountLayers DropListener Layers",
         "limits": "Limiter LoadLimits",
         "prometheus": "cache_metrics",
         "stats_table": "STATISTICS_SCHEMA cache_statistics",

@@ -28,7 +28,7 @@ from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError
 from lakehouse.log import get_logger
 
-__all__ = ["ACCOUNT_GROUP", "AccountLayers", "DropListener", "Layers", "content_tags"]
+__all__ = ["ACCOUNT_GROUP", "AccountLayers", "DropListener", "Layers"]
 
 log = get_logger(__name__)
 
@@ -64,11 +64,6 @@ _CONTENT = {
 }
 # Overlays tell their weight: a walk through thousands of nodes would hold the loop up.
 _CONTENT["overlay"] = CacheSpec(name="overlay", weigh=lambda overlay: int(overlay.weight))
-
-
-def content_tags(identity: uuid.UUID) -> tuple[Hashable, ...]:
-    """Returns the tags of content of one incarnation of a relation."""
-    return identity_tags(identity)
 
 
 class DropListener(Protocol):

@@ -13,9 +13,8 @@ import uuid
 from collections.abc import AsyncGenerator, Hashable
 from typing import Any
 
-from lakehouse.cache import CacheRegion
+from lakehouse.cache import CacheRegion, identity_tags
 from lakehouse.catalog.ids import NodeKind
-from lakehouse.catalog.layers import content_tags
 from lakehouse.catalog.nodes import RelationPath
 from lakehouse.catalog.sources.iceberg_facts import snapshot_facts, table_facts
 from lakehouse.catalog.sources.places import PlaceShelf
@@ -273,7 +272,7 @@ class IcebergSource:
         return read
 
     def _keep(self, pointer: Pointer, read: ReadMetadata) -> None:
-        tags = (*content_tags(pointer.identity), catalog_tag(self.name))
+        tags = (*identity_tags(pointer.identity), catalog_tag(self.name))
         self._content.put(_metadata_key(pointer), read, tags=tags)
 
 

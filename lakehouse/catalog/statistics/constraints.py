@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lakehouse.catalog.nodes import RelationPath
+from lakehouse.catalog.nodes import RelationPath, TableNode
 from lakehouse.catalog.sources import TableFacts
 
 __all__ = ["Constraint", "ConstraintKind", "constraints_of", "visible_constraints"]
@@ -38,7 +38,7 @@ class Constraint:
     """Whether writers refuse rows against it; else it is a promise of whoever declared it."""
 
 
-def constraints_of(facts: TableFacts) -> tuple[Constraint, ...]:
+def constraints_of(facts: TableFacts | TableNode) -> tuple[Constraint, ...]:
     """Returns the primary key and the columns that are never null.
 
     Writers of ours keep both. Iceberg's identifier fields are declared, and nobody keeps them unique.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+import lakehouse
 from lakehouse.catalog.sources import TableFacts
 from lakehouse.catalog.statistics.constraints import (
     Constraint,
@@ -41,3 +44,19 @@ def test_foreign_keys_of_relations_that_are_not_visible_are_hidden() -> None:
         Constraint(kind=ConstraintKind.NOT_NULL, columns=("b",)),
     ]
     assert visible_constraints(keys, lambda path: path == shown) == (keys[0], keys[2])
+
+
+async def test_the_graph_tells_constraints_of_a_table_as_it_is_now() -> None:
+    """A lake's graph answers by name, for no request more than the table's node."""
+    async with lakehouse.connect("memory://constraints") as lake:
+        await lake.create_database("sales")
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("note", pa.string())])
+        await lake.create_table("sales.orders", schema, primary_key="id")
+        found = await lake.graph.constraints("sales.orders")
+        assert [(one.kind, one.columns) for one in found] == [
+            (ConstraintKind.PRIMARY_KEY, ("id",)),
+            (ConstraintKind.NOT_NULL, ("id",)),
+        ]
+        with lakehouse.measure() as cost:
+            assert await lake.graph.constraints("sales.orders") == found
+        assert cost.requests == 0
