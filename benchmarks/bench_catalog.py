@@ -71,7 +71,6 @@ async def run(plan: Plan) -> Report:
             ),
             "Requests of one table: name, hint, list of snapshots, snapshot, schema.",
             f"Listed: {listed:,} names in pages of {_PAGE:,}; client and store share the machine.",
-            "Warm resolves are per second of CPU: one task waits for nothing, and others share the machine.",
             (
                 "Floecat's javadoc of its topology cache: 200,000 tables in 10 namespaces, cold about 50 ms "
                 "(a query of its key-value store), warm below 1 ms."
@@ -223,10 +222,10 @@ def goals(report: Report) -> list[Goal]:
     lists, least = cold.requests.get("list", 0), math.ceil(cold.work / _PAGE)
     return [
         Goal(
-            text="warm resolves of one task, per second of CPU",
+            text="warm resolves per second, one task awaiting each",
             target=f"≥ {_RESOLVES_S:,}",
-            measured=f"{1 / warm.cpu_per_unit:,.0f}",
-            met=1 / warm.cpu_per_unit >= _RESOLVES_S,
+            measured=f"{warm.rate:,.0f} ({1 / warm.cpu_per_unit:,.0f} per second of CPU)",
+            met=warm.rate >= _RESOLVES_S,
         ),
         Goal(
             text="tables described cold: time ÷ (requests ÷ slots × latency)",
