@@ -117,8 +117,8 @@ LOG = (
     Mutant(
         rule="drop: a writer that is opened meanwhile does not look at the head again",
         path="lakehouse/storage/write/writer_session.py",
-        old="        return cls(table, await table.newest(), appender)",
-        new="        return cls(table, view, appender)",
+        old="        await table.commit(_AnnounceEpoch(appender.epoch), view=view, tail=appender.before)\n",
+        new="",
         tests=(f"{_ENDS}::test_a_drop_at_any_request_of_an_opening_leaves_no_writer",),
     ),
     Mutant(
