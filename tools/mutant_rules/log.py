@@ -115,13 +115,6 @@ LOG = (
         tests=(f"{_WRITER}::test_a_sequence_is_put_once_also_by_the_next_writer",),
     ),
     Mutant(
-        rule="drop: a writer that is opened meanwhile does not look at the head again",
-        path="lakehouse/storage/write/writer_session.py",
-        old="        await table.commit(_AnnounceEpoch(appender.epoch), view=view, tail=appender.before)\n",
-        new="",
-        tests=(f"{_ENDS}::test_a_drop_at_any_request_of_an_opening_leaves_no_writer",),
-    ),
-    Mutant(
         rule="drop: writers are fenced off before it only",
         path="lakehouse/storage/tables/drop.py",
         old="made the drop ended before this.\n        await _fence_off(table, head)\n",
@@ -247,7 +240,10 @@ LOG = (
         path="lakehouse/storage/write/writer_session.py",
         old="        await table.commit(_AnnounceEpoch(appender.epoch), view=view, tail=appender.before)\n",
         new="",
-        tests=(f"{_MEMORY}::test_no_row_is_sent_before_the_epoch_is_announced",),
+        tests=(
+            f"{_MEMORY}::test_no_row_is_sent_before_the_epoch_is_announced",
+            f"{_ENDS}::test_a_drop_at_any_request_of_an_opening_leaves_no_writer",
+        ),
     ),
     Mutant(
         rule="epoch: memory is read whatever epoch the head has",
