@@ -54,6 +54,8 @@ class Option:
     """Largest value accepted."""
     choices: tuple[str, ...] = ()
     """The only values accepted, read without regard to case; empty = any."""
+    endless: bool = False
+    """Whether the text ``inf`` says a value: no bound at all."""
 
     def read(self, text: str) -> Any:
         """Returns the value that a text says, or the text itself where it says none of the option's type."""
@@ -63,7 +65,7 @@ class Option:
         if self.type == "bool":
             return True if word in _TRUE else False if word in _FALSE else text
         if self.type == "float":
-            return float(word) if _NUMBER.fullmatch(word) or word == "inf" else text
+            return float(word) if _NUMBER.fullmatch(word) or (self.endless and word == "inf") else text
         if not self._counts_bytes:
             return int(word) if _WHOLE.fullmatch(word) else text
         size = _SIZE.fullmatch(word)

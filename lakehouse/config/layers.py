@@ -33,7 +33,12 @@ class FileLayerSettings(SettingsGroup):
     group = "meta.cache.<layer>"
 
     enable: bool = declare(True, "Whether anything is kept; false: all that is asked for is loaded.")
-    ttl: float = declare(float("inf"), f"Time after which what nobody asks for is dropped. {_NEVER}", low=0)
+    ttl: float = declare(
+        float("inf"),
+        f"Time after which what nobody asks for is dropped. {_NEVER}",
+        low=0,
+        endless=True,
+    )
     max_bytes: int = declare(WHOLE_BUDGET, _SHARE, low=0)
 
 

@@ -297,15 +297,14 @@ class Judge(Outcomes[Bounds, int]):
             for constant, value in zip(constants, values, strict=True)
             if value is not None and value == value
         )
-        # Of floats 0.0 and -0.0, or NaNs, may count as one value or as two.
-        vague = any(isinstance(value, float) for value in values)
         with_nan = any(value != value for value in values)
         miss = NULL if None in values else FALSE
 
         def outcomes(low: Any, high: Any) -> int:
             at = 0 if low is None else bisect.bisect_left(keys, low)
             hit = at < len(keys) and (high is None or keys[at] <= high)
-            if hit and low is not None and low == high and not vague:
+            # Both zeros are one value, here as among rows, and a file with a NaN has no high bound.
+            if hit and low is not None and low == high:
                 return TRUE
             return TRUE | miss if hit or with_nan else miss
 

@@ -22,12 +22,26 @@ from tests.house.source_tree import library
 
 NAME = "sales.orders"
 TAKES_AWAY = {
-    *("delete", "delete_tag", "drop_column", "drop_database", "drop_index", "drop_table"),
+    *("delete", "delete_tag", "drop_column", "drop_database", "drop_index", "drop_table", "drop_view"),
     *("expire_partitions", "expire_snapshots", "overwrite", "purge_dropped", "remove_orphans", "repair"),
     *("rescale", "rollback", "unset_option"),
 }
 """Methods of tables and lakes after which rows, history, names or objects are gone, or all files others."""
 HARMLESS = {
+    *(
+        "accounts",
+        "analyze",
+        "cache",
+        "caches",
+        "create_view",
+        "data_files",
+        "for_account",
+        "graph",
+        "impact",
+    ),
+    *("join_query", "query", "rename_view", "settings", "store", "table_node", "undrop_view"),
+    *("update_catalog", "validate_catalog", "view", "view_dependencies", "view_versions", "views"),
+    "with_staleness",
     *("add_column", "add_index", "alter", "alter_index", "append", "attach_catalog", "catalogs", "changes"),
     *("compact", "core", "detach_catalog", "publish_iceberg"),
     *("create_database", "create_table", "create_tag", "current_snapshot", "database_exists", "databases"),
@@ -59,6 +73,7 @@ WORDS: dict[str, tuple[object, ...]] = {
     "table repair": (NAME,),
     "table rescale": (NAME, 3),
     "table purge": ("--grace", 0),
+    "view drop": ("sales.large",),
 }
 """What stands behind the warehouse, for each command that asks."""
 DRY = {"table expire", "table expire-partitions", "table orphans", "table repair", "table rescale"}
@@ -92,6 +107,7 @@ def filled(orders: str, run: Run) -> str:  # noqa: F811
     with lakehouse.sync.connect(orders) as lake:
         lake.create_table("sales.gone", lake.table(NAME).schema().arrow())
         lake.drop_table("sales.gone")
+        lake.create_view("sales.large", {"duckdb": f"select * from {NAME} where amount > 100"})
     return orders
 
 

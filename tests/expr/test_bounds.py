@@ -237,6 +237,6 @@ def test_constants_that_do_not_compare() -> None:
 
 
 def test_zeros_of_a_list() -> None:
-    """0.0 in a list may or may not be -0.0, so a file of zeros is neither left out nor taken whole."""
-    assert judge(In(col("v"), (0.0,)), known(0.0, 0.0)) is Verdict.SOME
+    """0.0 in a list is -0.0 too, as among rows: a file of zeros is taken whole, and for a NaN not decided."""
+    assert judge(In(col("v"), (0.0,)), known(-0.0, 0.0)) is Verdict.ALL
     assert judge(In(col("v"), (math.nan,)), known(0.0, 0.0)) is Verdict.SOME

@@ -86,4 +86,4 @@ async def test_a_table_has_one_listener_however_often_it_is_opened() -> None:
         table = await made(lake, "auto")
         count = len(table.core.listeners)
         again = await lake.table(NAME)
-        assert len(again.core.listeners) == count == 2
+        assert len(again.core.listeners) == count == 3
