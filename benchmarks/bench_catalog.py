@@ -23,6 +23,7 @@ from lakehouse.config import Settings
 from lakehouse.format.metadata import NamePointer, encode_pointer
 from lakehouse.ids import new_token, new_uuid
 from lakehouse.io import map_bounded, open_store
+from lakehouse.io.decorators import LimitedStore
 from lakehouse.lake import Lake
 from lakehouse.testing import LatencyStore
 from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
@@ -46,6 +47,7 @@ _LATENCY_S = 0.02
 _CONCURRENCY = (8, 16, 64)
 _SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.float64()})
 _PAGE = 1_000
+_URL = "memory://bench-catalog"
 
 
 async def run(plan: Plan) -> Report:
@@ -69,7 +71,7 @@ async def run(plan: Plan) -> Report:
                 f"Described: {described:,} names at once, {_LATENCY_S * 1e3:.0f} ms for each request; at "
                 "best every slot is busy all the time: requests ÷ slots × latency."
             ),
-            "Requests of one table: name, hint, list of snapshots, snapshot, schema.",
+            "Slots are requests under way in the store; of one table: name, hint, list, snapshot, schema.",
             f"Listed: {listed:,} names in pages of {_PAGE:,}; client and store share the machine.",
             (
                 "Floecat's javadoc of its topology cache: 200,000 tables in 10 namespaces, cold about 50 ms "
@@ -86,10 +88,10 @@ async def run(plan: Plan) -> Report:
 
 async def _described(plan: Plan, count: int) -> list[Result]:
     results: list[Result] = []
-    async with open_store("memory://bench-catalog") as memory:
+    async with open_store(_URL) as memory:
         names = await _made(Lake(memory), count)
         for slots in _CONCURRENCY:
-            results += await _cold(plan, LatencyStore(memory, _LATENCY_S), names, slots)
+            results += await _cold(plan, names, slots)
         async with Lake(memory, settings=Settings.resolve({"meta.cache.pointer.ttl": 3_600})) as lake:
             ids = [await lake.graph.resolve_name(name) for name in names]
             for number in ids:
@@ -125,11 +127,12 @@ async def _made(lake: Lake, count: int) -> list[str]:
     return names
 
 
-async def _cold(plan: Plan, store: LatencyStore, names: list[str], slots: int) -> list[Result]:
-    """Describes all tables at once by a lake that has seen nothing."""
+async def _cold(plan: Plan, names: list[str], slots: int) -> list[Result]:
+    """Describes all tables at once by a lake that has seen nothing; no more requests wait than slots."""
     settings = Settings.resolve(
-        {"catalog.load_concurrency": slots, "io.max_concurrency": 1_000, "cache.max_bytes": 1 << 30}
+        {"catalog.load_concurrency": 1_000, "io.max_concurrency": slots, "cache.max_bytes": 1 << 30}
     )
+    store = LimitedStore(LatencyStore(open_store(_URL, settings=settings), _LATENCY_S))
     async with Lake(store, settings=settings) as lake:
 
         async def describe() -> None:
