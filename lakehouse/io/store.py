@@ -201,6 +201,17 @@ class ObjectStore(abc.ABC):
             if left is not None:
                 left -= len(listed.objects)
 
+    async def directories(self, prefix: str = "") -> AsyncGenerator[str, None]:
+        """All beginnings of keys up to the next ``/`` behind ``prefix``, in order, page by page."""
+        page: str | None = None
+        while True:
+            listed = await self.list_page(prefix, delimiter="/", page=page)
+            for directory in listed.prefixes:
+                yield directory
+            page = listed.next_page
+            if page is None:
+                return
+
     async def exists(self, key: str) -> bool:
         """Whether there is an object of that key (one HEAD)."""
         try:

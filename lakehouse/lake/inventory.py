@@ -92,7 +92,8 @@ async def _listed(state: LakeState, name: str | None) -> AsyncGenerator[ListedTa
         async for table in _of_catalog(state, parts):
             yield table
     elif len(parts) > 1:
-        yield _ours(state, TableName.parse(".".join(parts)), is_wanted=True)
+        wanted = TableName.parse(".".join(parts))
+        yield _table(state, "", (wanted.database, wanted.table), is_wanted=True)
     else:
         databases = list(parts) or [database async for database in state.names.databases()]
         for database in databases:
@@ -106,18 +107,10 @@ async def _listed(state: LakeState, name: str | None) -> AsyncGenerator[ListedTa
 
 
 async def _of_database(state: LakeState, database: str) -> AsyncGenerator[ListedTable, None]:
-    if not await state.names.has_database(database):
-        await state.names.resolve(TableName(database, "any"))  # raises what says that there is none
+    await state.names.check_database(database)
     async with aclosing(state.names.tables(database)) as names:
         async for found in names:
-            yield _ours(state, found)
-
-
-def _ours(state: LakeState, name: TableName, *, is_wanted: bool = False) -> ListedTable:
-    async def opened() -> Table:
-        return state.handle(await state.graph.open((name.database, name.table)))
-
-    return ListedTable(catalog="", name=str(name), open=opened, is_wanted=is_wanted)
+            yield _table(state, "", (found.database, found.table))
 
 
 async def _of_catalog(state: LakeState, parts: tuple[str, ...]) -> AsyncGenerator[ListedTable, None]:
@@ -125,7 +118,7 @@ async def _of_catalog(state: LakeState, parts: tuple[str, ...]) -> AsyncGenerato
     source, inside, shown = state.sources.get(parts[0]), parts[1:], ".".join(parts)
     try:
         if len(parts) >= _CATALOG_PARTS and await state.graph.exists(parts, NodeKind.TABLE):
-            yield _theirs(state, parts, is_wanted=True)
+            yield _table(state, parts[0], parts, is_wanted=True)
             return
         names = [] if not inside else [path async for path in source.names(inside)]
         inner = await source.namespaces(inside)
@@ -135,18 +128,18 @@ async def _of_catalog(state: LakeState, parts: tuple[str, ...]) -> AsyncGenerato
         )
         return
     for found in names:
-        yield _theirs(state, (parts[0], *found))
+        yield _table(state, parts[0], (parts[0], *found))
     for namespace in inner:
         async for table in _of_catalog(state, (parts[0], *namespace)):
             yield table
 
 
-def _theirs(state: LakeState, parts: tuple[str, ...], *, is_wanted: bool = False) -> ListedTable:
+def _table(state: LakeState, catalog: str, parts: tuple[str, ...], *, is_wanted: bool = False) -> ListedTable:
     async def opened() -> Table | IcebergTable:
         found = await state.graph.open(parts)
         return state.handle(found) if isinstance(found, OpenTable) else found
 
-    return ListedTable(catalog=parts[0], name=".".join(parts), open=opened, is_wanted=is_wanted)
+    return ListedTable(catalog=catalog, name=".".join(parts), open=opened, is_wanted=is_wanted)
 
 
 async def _raised(error: LakehouseError) -> NoReturn:

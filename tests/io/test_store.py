@@ -145,6 +145,15 @@ async def test_a_listing_costs_a_request_a_page(count: int, pages: int) -> None:
     assert _verbs(store) == ["list_page"] * pages
 
 
+async def test_directories_are_listed_page_by_page() -> None:
+    """Each directory comes once and in order, from as many pages as it takes; objects beside them do not."""
+    store = RecordingStore(memory_store(IoSettings(list_page_size=2)))
+    for name in ("a/1", "b/1", "b/2", "c/d/1", "top"):
+        await store.put(f"w/{name}", b"")
+    assert [one async for one in store.directories("w/")] == ["w/a/", "w/b/", "w/c/"]
+    assert [one async for one in store.directories("w/c/d/")] == []
+
+
 @given(count=st.integers(0, 12), page=st.integers(1, 5), limit=st.integers(0, 15), behind=st.integers(-1, 12))
 @settings(deadline=None)
 async def test_any_listing(count: int, page: int, limit: int, behind: int) -> None:

@@ -136,16 +136,11 @@ class WarehouseSource:
     async def _candidates(self, database: str, digits: str) -> list[TableName]:
         """Returns the names of directories that end in some digits, and what else tables of them are
         called."""
-        names, page = list[TableName](), None
-        while True:
-            listed = await self._env.store.list_page(f"{database}/", delimiter="/", page=page)
-            for prefix in listed.prefixes:
-                found = _DIRECTORY.fullmatch(prefix)
-                if found is not None and found["digits"] == digits:
-                    names.append(TableName(database, found["table"]))
-            page = listed.next_page
-            if page is None:
-                break
+        names: list[TableName] = []
+        async for directory in self._env.store.directories(f"{database}/"):
+            found = _DIRECTORY.fullmatch(directory)
+            if found is not None and found["digits"] == digits:
+                names.append(TableName(database, found["table"]))
         return [await self._renamed(name) for name in names]
 
     async def _renamed(self, name: TableName) -> TableName:
@@ -234,8 +229,7 @@ class WarehouseSource:
 
     async def _check_database(self, namespace: RelationPath) -> str:
         database = _database(namespace)
-        if not await self._names.has_database(database):
-            await self._names.resolve(TableName(database, "any"))  # raises: it is not there
+        await self._names.check_database(database)
         return database
 
 

@@ -116,20 +116,10 @@ class DirectoryCatalog(Catalog):
             page = await store.list_page(f"{directory}{_METADATA}", limit=_LOOKED_AT)
             return directory[len(prefix) :].rstrip("/"), any(one.key.endswith(_ENDS) for one in page.objects)
 
-        looked = map_bounded(look, self._prefixes(store, prefix), store.settings.ranges_concurrency)
+        looked = map_bounded(look, store.directories(prefix), store.settings.ranges_concurrency)
         async with contextlib.aclosing(looked):
             async for found in looked:
                 yield found
-
-    async def _prefixes(self, store: ObjectStore, prefix: str) -> AsyncGenerator[str, None]:
-        page: str | None = None
-        while True:
-            listing = await store.list_page(prefix, delimiter="/", page=page)
-            for one in listing.prefixes:
-                yield one
-            page = listing.next_page
-            if page is None:
-                return
 
     def _opened(self) -> ObjectStore:
         if self._store is None:

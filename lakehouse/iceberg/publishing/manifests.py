@@ -288,43 +288,43 @@ def decode_entries(data: bytes, manifest: ManifestFile, *, key: str) -> list[Pub
     """
     columns = decode_manifest(data, key=key)
     inherited, live = columns.inherited(manifest), columns.live()
-    vectors = _vectors(columns, live)
     paths = columns.paths(live).to_pylist()
     if any(path is None for path in paths):
         raise CorruptionError(f"{key} lacks paths of files: no publication of this table wrote it", key=key)
-    statuses, rows = columns.status.at(live).tolist(), columns.records.at(live).tolist()
+    rows, statuses = columns.records.at(live).tolist(), columns.status.at(live).tolist()
+    files = zip(paths, _vectors(columns, live, paths, rows), live.tolist(), statuses, rows, strict=True)
     return [
         PublishedFile(
             data_file=path if referenced is None else referenced,
             vector=vector,
-            status=Status(statuses[at]),
+            status=Status(status),
             snapshot=int(inherited.snapshot_id[entry]),
             sequence=int(inherited.sequence[entry]),
-            rows=rows[at],
+            rows=count,
             first_row_id=None if (first := int(inherited.first_row_id[entry])) == UNKNOWN else first,
         )
-        for at, (entry, path, (vector, referenced)) in enumerate(
-            zip(live.tolist(), paths, vectors, strict=True)
-        )
+        for path, (vector, referenced), entry, status, count in files
     ]
 
 
-def _vectors(columns: ManifestColumns, live: I64) -> list[tuple[Vector | None, str | None]]:
+def _vectors(
+    columns: ManifestColumns, live: I64, paths: Sequence[str], rows: Sequence[int]
+) -> list[tuple[Vector | None, str | None]]:
     """Returns the deletion vector of each entry and its data file; None for data files themselves."""
     referenced = [None] * len(live) if columns.referenced is None else columns.referenced.at(live).to_pylist()
     described = zip(
         columns.content.at(live).tolist(),
-        columns.paths(live).to_pylist(),
+        paths,
         columns.size.at(live).tolist(),
         columns.content_offset.at(live).tolist(),
         columns.content_size.at(live).tolist(),
-        columns.records.at(live).tolist(),
+        rows,
         referenced,
         strict=True,
     )
-    found: list[tuple[Vector | None, str | None]] = []
-    for content, path, size, offset, length, rows, data_file in described:
-        is_data = content == DATA
-        vector = None if is_data else Vector(path=path, size=size, offset=offset, length=length, rows=rows)
-        found.append((vector, None if is_data else data_file))
-    return found
+    return [
+        (None, None)
+        if content == DATA
+        else (Vector(path=path, size=size, offset=offset, length=length, rows=count), data_file)
+        for content, path, size, offset, length, count, data_file in described
+    ]

@@ -29,7 +29,7 @@ from lakehouse.io.store import ObjectStore
 from lakehouse.io.work import DryRunReport, ProgressCallback, ProgressReporter, map_bounded, measured, or_none
 from lakehouse.storage.commit.kinds import traits_of
 from lakehouse.storage.maintenance.deletions import Deletions
-from lakehouse.storage.maintenance.purge_views import prefixes, purge_views
+from lakehouse.storage.maintenance.purge_views import purge_views
 from lakehouse.storage.metadata.dense_log import DenseLog
 from lakehouse.storage.metadata.paths import LATEST, SNAPSHOT_PREFIX, ObjectKind, join, object_kind, relative
 from lakehouse.storage.metadata.store_clock import ask_store_ms
@@ -204,7 +204,7 @@ async def _directories(store: ObjectStore, database: str | None) -> AsyncGenerat
     """Yields directories that may be tables', of dropped databases too."""
     async with aclosing(_databases(store, database)) as databases:
         async for database_prefix in databases:
-            async with aclosing(prefixes(store, database_prefix)) as directories:
+            async with aclosing(store.directories(database_prefix)) as directories:
                 async for directory in directories:
                     if _TABLE.fullmatch(directory):
                         yield directory.removesuffix("/")
@@ -215,7 +215,7 @@ async def _databases(store: ObjectStore, database: str | None) -> AsyncGenerator
     if database is not None:
         yield f"{database}/"
         return
-    async with aclosing(prefixes(store, "")) as found:
+    async with aclosing(store.directories()) as found:
         async for prefix in found:
             if not prefix.startswith("_"):
                 yield prefix

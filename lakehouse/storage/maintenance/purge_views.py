@@ -9,13 +9,12 @@ Invariant: nothing of a view is deleted before its name says that the view canno
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from lakehouse.errors import ConflictError
 from lakehouse.format.metadata import NameState
 from lakehouse.ids import new_token
-from lakehouse.io.store import ObjectStore
 from lakehouse.storage.maintenance.deletions import Deletions
 from lakehouse.storage.metadata.paths import (
     HISTORY_PREFIX,
@@ -29,7 +28,7 @@ from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.names import Names
 from lakehouse.storage.tables.open_tables import Environment
 
-__all__ = ["PurgedViews", "prefixes", "purge_views"]
+__all__ = ["PurgedViews", "purge_views"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +64,7 @@ async def purge_views(
     """
     found, made_as = dict[uuid.UUID, str](), dict[uuid.UUID, TableName]()
     async for database in databases:
-        async for directory in prefixes(env.store, database + HISTORY_PREFIX):
+        async for directory in env.store.directories(database + HISTORY_PREFIX):
             parts = view_of_directory(directory)
             if parts is not None:
                 found[uuid.UUID(parts[1])] = directory.removesuffix("/")
@@ -81,18 +80,6 @@ async def purge_views(
         if ends:
             run.foreign += await _delete(env, found[view], deletions)
     return run
-
-
-async def prefixes(store: ObjectStore, prefix: str) -> AsyncGenerator[str, None]:
-    """Yields the directories in a directory."""
-    page: str | None = None
-    while True:
-        listing = await store.list_page(prefix, delimiter="/", page=page)
-        for directory in listing.prefixes:
-            yield directory
-        page = listing.next_page
-        if page is None:
-            return
 
 
 async def _turned(

@@ -150,6 +150,10 @@ class Names:
         """Raises NotFoundError, with names that are near, when there is no live database of that name."""
         await self._database(name)
 
+    async def check_database(self, name: str) -> None:
+        """Raises NotFoundError, with names that may have been meant, when there is no such live database."""
+        await self._database(name)
+
     async def databases(self) -> AsyncGenerator[str, None]:
         """Yields the names of all databases, in order."""
 
@@ -163,15 +167,10 @@ class Names:
                     yield name
 
     async def _directories(self) -> AsyncGenerator[str, None]:
-        page: str | None = None
-        while True:
-            listing = await self._store.list_page("", delimiter="/", page=page)
-            for prefix in listing.prefixes:
-                if _NAME.fullmatch(prefix.rstrip("/")):
-                    yield prefix
-            page = listing.next_page
-            if page is None:
-                return
+        async with aclosing(self._store.directories()) as directories:
+            async for directory in directories:
+                if _NAME.fullmatch(directory.rstrip("/")):
+                    yield directory
 
     async def _database(self, name: str) -> Fetched:
         fetched = await self._find_database(name)
