@@ -107,7 +107,7 @@ async def _listed(state: LakeState, name: str | None) -> AsyncGenerator[ListedTa
 
 
 async def _of_database(state: LakeState, database: str) -> AsyncGenerator[ListedTable, None]:
-    await state.names.check_database(database)
+    await state.names.expect_database(database)
     async with aclosing(state.names.tables(database)) as names:
         async for found in names:
             yield _table(state, "", (found.database, found.table))

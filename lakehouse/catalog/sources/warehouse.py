@@ -229,7 +229,7 @@ class WarehouseSource:
 
     async def _check_database(self, namespace: RelationPath) -> str:
         database = _database(namespace)
-        await self._names.check_database(database)
+        await self._names.expect_database(database)
         return database
 
 

@@ -150,10 +150,6 @@ class Names:
         """Raises NotFoundError, with names that are near, when there is no live database of that name."""
         await self._database(name)
 
-    async def check_database(self, name: str) -> None:
-        """Raises NotFoundError, with names that may have been meant, when there is no such live database."""
-        await self._database(name)
-
     async def databases(self) -> AsyncGenerator[str, None]:
         """Yields the names of all databases, in order."""
 
