@@ -333,8 +333,6 @@ class _Waiting:
     merged: MergedRuns
     taken: bool = False
     """True once a commit has taken it along."""
-    error: BaseException | None = None
-    """Error of the commit that took it along."""
 
 
 class _Compaction:
@@ -360,6 +358,7 @@ class _Compaction:
         self._memory = settings.compaction_memory_bytes // self._at_once
         self._turn = anyio.Lock()
         self._waiting: list[_Waiting] = []
+        self._failed: BaseException | None = None
         self._rows = sum(task.rows for task in tasks)
         self._commits = MergedCommits(table, view)
 
@@ -395,24 +394,24 @@ class _Compaction:
         self._waiting.append(mine)
         try:
             async with self._turn:
-                # Whoever had the turn before may have committed this task along with its own.
-                if not mine.taken:
+                # Whoever had the turn before may have committed this task along with its own. After a commit
+                # that failed, another one would be cancelled half-way, and its files left as orphans.
+                if not mine.taken and self._failed is None:
                     batch, self._waiting = self._waiting, []
                     for waiting in batch:
                         waiting.taken = True
                     try:
                         await self._commits.commit([waiting.merged for waiting in batch])
                     except BaseException as error:
-                        for waiting in batch:
-                            waiting.error = error
+                        self._failed = error
                         raise
         finally:
             # Cancelled before any commit could refer to the files.
             if not mine.taken:
                 self._waiting.remove(mine)
                 await delete_files(self._table.env.store, self._table.root, merged.files.paths)
-        if mine.error is not None:
-            raise mine.error
+        if self._failed is not None:
+            raise self._failed
 
 
 def _files_of(merged: Iterable[MergedRuns]) -> UploadedFiles:

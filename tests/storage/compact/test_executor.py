@@ -6,19 +6,20 @@ import asyncio
 import dataclasses
 import itertools
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from lakehouse.config import Settings
-from lakehouse.errors import InvalidInputError, UnavailableError
+from lakehouse.errors import InvalidInputError, PermissionDeniedError, UnavailableError
 from lakehouse.format.metadata.file_entry import SEQUENCE_COLUMN, FileEntry, FileFormat, Level
 from lakehouse.format.metadata.snapshot import CommitKind
 from lakehouse.format.schema.types import SEQUENCE_FIELD
 from lakehouse.io import ObjectStore
+from lakehouse.io.decorators import StoreDecorator
 from lakehouse.io.open import stacked
 from lakehouse.io.work.progress import Progress
 from lakehouse.lake import Lake
@@ -29,6 +30,7 @@ from lakehouse.testing import Fault, FaultKind, FaultyStore, PowerCut
 from tests.kit.memory_pools import counted_pool
 from tests.kit.worlds import NAME, Row, StepIn, process, restored, table_of
 
+R = TypeVar("R")
 SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string(), "v": pa.int64()})
 LAYOUTS: dict[str, dict[str, Any]] = {
     "one bucket": {"primary_key": ["id"]},
@@ -36,6 +38,28 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "rows move between partitions": {"primary_key": ["id"], "partition_by": ["part"], "bucket": 2},
     "append-only": {"partition_by": ["part"]},
 }
+
+
+class RefusesFirstCommit(StoreDecorator):
+    """Refuses the first commit, once another task waits for its turn, and never answers a further one."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.uploads, self.refused = 0, False
+
+    async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+        if verb == "put_if_absent" and self.refused:
+            await asyncio.Event().wait()
+        if verb == "put_if_absent":
+            self.refused = True
+            while self.uploads < 2:
+                await asyncio.sleep(0)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            raise PermissionDeniedError("refused", key=key)
+        answer = await request()
+        self.uploads += verb == "put" and "/data/" in key
+        return answer
 
 
 async def made(
@@ -494,6 +518,19 @@ async def test_a_compaction_that_is_refused_takes_its_files_back() -> None:
         await refused.compact(full=True)
     assert await data_files(store) == files
     assert await rows_of(table) == before
+
+
+async def test_no_commit_begins_after_one_that_was_refused() -> None:
+    """Tasks that wait for their turn take their files back: a commit cut off half-way would leave them."""
+    store = await restored({})
+    table = await made("key holds partition", store=store)
+    await fill(table)
+    files = await data_files(store)
+    refusing = RefusesFirstCommit(store)
+    with pytest.raises(PermissionDeniedError):
+        await (await table_of(refusing)).compact(full=True)
+    assert refusing.uploads > 1
+    assert await data_files(store) == files
 
 
 async def test_a_crash_at_any_request_leaves_orphans_at_most() -> None:
