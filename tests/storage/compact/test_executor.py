@@ -45,20 +45,21 @@ class RefusesFirstCommit(StoreDecorator):
 
     def __init__(self, inner: ObjectStore) -> None:
         super().__init__(inner)
-        self.uploads, self.refused = 0, False
+        self.uploads, self.refused, self._two = 0, False, asyncio.Event()
 
     async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
         if verb == "put_if_absent" and self.refused:
             await asyncio.Event().wait()
         if verb == "put_if_absent":
             self.refused = True
-            while self.uploads < 2:
-                await asyncio.sleep(0)
+            await self._two.wait()
             for _ in range(100):
                 await asyncio.sleep(0)
             raise PermissionDeniedError("refused", key=key)
         answer = await request()
         self.uploads += verb == "put" and "/data/" in key
+        if self.uploads == 2:
+            self._two.set()
         return answer
 
 
