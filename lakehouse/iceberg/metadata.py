@@ -125,6 +125,12 @@ class SnapshotStatistics:
     size: int
     ndv: Mapping[int, int]
     """Distinct values by field id, of columns with a theta sketch."""
+    sketched: frozenset[int] | None = None
+    """Ids of the columns with a sketch; None = metadata do not list what is in the file."""
+
+    def may_have(self, field_id: int) -> bool:
+        """Returns whether the file may have a sketch of a column."""
+        return self.sketched is None or field_id in self.sketched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -278,20 +278,35 @@ def _statistics(file: JsonObject) -> Iterator[SnapshotStatistics]:
     for one in listed:
         # A planner does without them, and nobody should be kept from reading rows.
         with contextlib.suppress(FormatError):
+            sketches = _sketches(one)
             yield SnapshotStatistics(
                 snapshot_id=one.read("snapshot-id", _id),
                 path=one.read("statistics-path", text),
                 size=one.read("file-size-in-bytes", whole),
-                ndv=dict(_distinct(one)),
+                ndv={field: ndv for field, ndv in (sketches or {}).items() if ndv is not None},
+                sketched=None if sketches is None else frozenset(sketches),
             )
 
 
-def _distinct(file: JsonObject) -> Iterator[tuple[int, int]]:
-    for blob in file.objects("blob-metadata", []):
-        fields = blob.read("fields", each(number), ())
-        ndv = number_of_properties(blob.read("properties", _texts, {}))
-        if blob.read("type", text) == THETA_SKETCH and len(fields) == 1 and ndv is not None:
-            yield fields[0], ndv
+def _sketches(file: JsonObject) -> dict[int, int | None] | None:
+    """Returns the columns with a sketch, and their distinct values if told; None = nothing is listed."""
+    try:
+        listed = [
+            (
+                blob.read("type", text),
+                blob.read("fields", each(number), ()),
+                blob.read("properties", _texts, {}),
+            )
+            for blob in file.objects("blob-metadata", [])
+        ]
+    except FormatError:
+        return None
+    sketches = {
+        fields[0]: number_of_properties(properties)
+        for kind, fields, properties in listed
+        if kind == THETA_SKETCH and len(fields) == 1
+    }
+    return sketches if listed else None
 
 
 def _refs(

@@ -74,6 +74,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         *(
             "manifests",
             "planning",
+            "distinct_values",
             "reading",
             "relations",
             "scan",

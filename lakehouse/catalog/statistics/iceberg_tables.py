@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakehouse.catalog.statistics.values import ColumnFacts, TableStats
 from lakehouse.format.schema import Field, arrow_field
 from lakehouse.iceberg import IcebergTable
-from lakehouse.iceberg.metadata import SnapshotStatistics, TableMetadata
+from lakehouse.iceberg.distinct_values import DistinctValues, distinct_values
 from lakehouse.iceberg.planning import FileSet
 
 __all__ = ["iceberg_facts_of"]
@@ -31,21 +31,25 @@ async def iceberg_facts_of(table: IcebergTable, columns: Sequence[str]) -> Table
     counted = files.rows
     is_known = bool((counted >= 0).all())
     fields = {field.name: field for field in metadata.current_schema.fields}
+    asked = [fields[name] for name in columns if name in fields]
+    distinct = await distinct_values(table.source, metadata, [field.id for field in asked])
     return TableStats(
         snapshot=snapshot.id,
         rows=int(counted.sum()) if is_known else None,
         rows_are_exact=is_exact,
         bytes=int(files.sizes.sum()),
         columns={
-            name: _column(fields[name], files, metadata, exact=is_exact) for name in columns if name in fields
+            field.name: _column(field, files, distinct.get(field.id), snapshot.id, exact=is_exact)
+            for field in asked
         },
     )
 
 
-def _column(field: Field, files: FileSet, metadata: TableMetadata, *, exact: bool) -> ColumnFacts:
+def _column(
+    field: Field, files: FileSet, distinct: DistinctValues | None, snapshot: int, *, exact: bool
+) -> ColumnFacts:
     nulls = files.counts(lambda part: part.nulls(field.id))
     low, high = _bounds(field, files, nulls)
-    told = _statistics(metadata, field.id)
     return ColumnFacts(
         nulls=int(nulls.sum()) if bool((nulls >= 0).all()) else None,
         low=low,
@@ -53,9 +57,9 @@ def _column(field: Field, files: FileSet, metadata: TableMetadata, *, exact: boo
         has_bounds=low is not None and high is not None,
         # Bounds in manifests may be cut, which nothing there tells of.
         is_exact=exact and pa.types.is_primitive(arrow_field(field).type),
-        ndv=None if told is None else told.ndv[field.id],
-        ndv_snapshot=None if told is None else told.snapshot_id,
-        ndv_is_current=told is not None and told.snapshot_id == metadata.current_snapshot_id,
+        ndv=None if distinct is None else distinct.ndv,
+        ndv_snapshot=None if distinct is None else distinct.snapshot_id,
+        ndv_is_current=distinct is not None and distinct.snapshot_id == snapshot,
     )
 
 
@@ -72,13 +76,3 @@ def _bounds(field: Field, files: FileSet, nulls: Any) -> tuple[Any, Any]:
         if bool(unknown.any()) or bound.null_count == len(bound):
             return None, None
     return pc.min(low).as_py(), pc.max(high).as_py()
-
-
-def _statistics(metadata: TableMetadata, field_id: int) -> SnapshotStatistics | None:
-    """Returns the statistics of the current snapshot, or else the newest that know a column."""
-    known = [one for one in metadata.statistics if field_id in one.ndv]
-    current = [one for one in known if one.snapshot_id == metadata.current_snapshot_id]
-    times = {one.id: one.timestamp_ms for one in metadata.snapshots.values()}
-    if current or not known:
-        return current[-1] if current else None
-    return max(known, key=lambda one: times.get(one.snapshot_id, 0))

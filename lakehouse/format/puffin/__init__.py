@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from lakehouse.format.puffin.iceberg_blobs import DeletionVectorBlob, ThetaSketchBlob, iceberg_blob
     from lakehouse.format.puffin.single_value_bytes import has_single_values
     from lakehouse.format.puffin.theta_builder import ThetaBuilder
-    from lakehouse.format.puffin.theta_sketch import THETA_SKETCH, number_of_properties
+    from lakehouse.format.puffin.theta_sketch import THETA_SKETCH, ThetaSketch, number_of_properties
 
 __all__ = [
     "DELETION_VECTOR", "MAGIC", "THETA_SKETCH", "TRAILER_BYTES", "BlobMeta", "ColumnSketch",
-    "DeletionVectorBlob", "PuffinBuilder", "PuffinFooter", "SketchedTable", "ThetaBuilder", "ThetaSketchBlob",
-    "decode_deletion_vector", "deletion_vector_properties", "encode_deletion_vector", "encode_sketches",
-    "has_single_values", "iceberg_blob", "inflate", "number_of_properties", "sketches_of",
+    "DeletionVectorBlob", "PuffinBuilder", "PuffinFooter", "SketchedTable", "ThetaBuilder", "ThetaSketch",
+    "ThetaSketchBlob", "decode_deletion_vector", "deletion_vector_properties", "encode_deletion_vector",
+    "encode_sketches", "has_single_values", "iceberg_blob", "inflate", "number_of_properties", "sketches_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -50,6 +50,6 @@ __getattr__, __dir__ = door(
         "iceberg_blobs": "DeletionVectorBlob ThetaSketchBlob iceberg_blob",
         "single_value_bytes": "has_single_values",
         "theta_builder": "ThetaBuilder",
-        "theta_sketch": "THETA_SKETCH number_of_properties",
+        "theta_sketch": "THETA_SKETCH ThetaSketch number_of_properties",
     },
 )

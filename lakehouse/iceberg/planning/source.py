@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
 from lakehouse.errors import CorruptionError, NotFoundError
@@ -62,6 +63,7 @@ def _weigh_files(files: FileSet) -> int:
 _LISTS = CacheSpec(name="iceberg-manifest-lists", weigh=_weigh_list)
 _MANIFESTS = CacheSpec(name="iceberg-manifests", weigh=_weigh_columns)
 _FILES = CacheSpec(name="iceberg-files", weigh=_weigh_files)
+_PUFFIN = CacheSpec(name="puffin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ class PlanCaches:
         self._budget, self._scope = budget, scope or Scope()
         self.copies: CacheRegion[tuple[str, str, int], _Copy] = budget.region(_COPIES)
         """Manifests that scopes hold, by store, path and length."""
+
+    @property
+    def puffin(self) -> CacheRegion[tuple[Hashable, ...], Any]:
+        """Footers of puffin files, and what was made of their blobs."""
+        return self._budget.region(_PUFFIN, group=self._scope.who)
 
     @property
     def lists(self) -> CacheRegion[str, tuple[ManifestFile, ...]]:

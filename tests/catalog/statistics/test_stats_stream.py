@@ -274,3 +274,12 @@ async def test_damaged_statistics_of_iceberg_are_passed_over(tmp_path: Path, bro
     async with iceberg(tmp_path, statistics=[broken]) as query:
         counted, ndv = await asked(query, ROWS, EVERY[-1], name="ice.web.events")
         assert (counted.count, ndv.outcome) == (300, StatsOutcome.MISSING)
+
+
+async def test_a_lost_file_of_iceberg_makes_answers_stale(tmp_path: Path) -> None:
+    """The statistics of the pinned snapshot are gone: older ones answer as stale, and rows as ever."""
+    gone = statistics_file(1) | {"blob-metadata": []}
+    async with iceberg(tmp_path, statistics=[statistics_file(5, ndv="280"), gone]) as query:
+        counted, ndv = await asked(query, ROWS, EVERY[-1], name="ice.web.events")
+        assert (counted.outcome, counted.count) == (StatsOutcome.HIT, 300)
+        assert (ndv.outcome, ndv.count, ndv.of_snapshot) == (StatsOutcome.STALE, 280, 5)
