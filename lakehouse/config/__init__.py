@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         IndexSettings,
         IoSettings,
         SettingInfo,
+        SqlSettings,
         TableSettings,
     )
     from lakehouse.config.layers import (
@@ -33,7 +34,7 @@ __all__ = [
     "ENV_PREFIX", "RESERVED_ENV", "WHOLE_BUDGET", "AccountConfig", "CacheSettings", "CatalogConfig",
     "CatalogSettings", "FileLayerSettings", "IcebergSettings", "IndexSettings", "IoSettings", "LayerSettings",
     "MetaCacheSettings", "MetaSettings", "PointerLayerSettings", "Secret", "SettingInfo", "Settings",
-    "TableSettings",
+    "SqlSettings", "TableSettings",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -41,7 +42,7 @@ __getattr__, __dir__ = door(
     {
         "catalogs": "AccountConfig CatalogConfig",
         "groups": "ENV_PREFIX CacheSettings CatalogSettings IcebergSettings IndexSettings IoSettings "
-        "SettingInfo TableSettings",
+        "SettingInfo SqlSettings TableSettings",
         "layers": "WHOLE_BUDGET FileLayerSettings LayerSettings MetaCacheSettings MetaSettings "
         "PointerLayerSettings",
         "secret": "Secret",

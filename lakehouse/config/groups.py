@@ -21,6 +21,7 @@ __all__ = [
     "IoSettings",
     "SettingInfo",
     "SettingsGroup",
+    "SqlSettings",
     "TableSettings",
     "settings_of",
 ]
@@ -248,6 +249,42 @@ class IndexSettings(SettingsGroup):
         64 * 1024 * 1024,
         "Bytes a search reads of one index; where it would take more, it does without that index.",
         low=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlSettings(SettingsGroup):
+    """Bounds of statements of SQL; a lake has one DuckDB for each account that uses SQL."""
+
+    group = "sql"
+
+    memory_bytes: int = declare(
+        1024 * 1024 * 1024,
+        "Memory of DuckDB, for all statements of an account together; beyond it they spill to the disk.",
+        low=64 * 1024 * 1024,
+    )
+    spill_bytes: int = declare(
+        16 * 1024 * 1024 * 1024, "Bytes that statements may spill to the disk; 0 = none, they fail.", low=0
+    )
+    spill_directory: str = declare(
+        "", "Directory that a private one for spilled bytes is made in; empty = the system's for such files."
+    )
+    threads: int = declare(0, "Threads of DuckDB; 0 = one for each core.", low=0, high=1024)
+    concurrency: int = declare(4, "Statements of an account under way at once; others wait.", low=1)
+    text_max_bytes: int = declare(1024 * 1024, "Bytes of a text of SQL at most.", low=1)
+    result_buffer_bytes: int = declare(
+        8 * 1024 * 1024,
+        "Bytes of a result that are fetched before the call returns; a larger one streams from there.",
+        low=0,
+    )
+    plan_files: int = declare(
+        64,
+        "Files up to which a table is handed to DuckDB whole; of a larger one, metadata first say which "
+        "files a statement needs.",
+        low=0,
+    )
+    source_bytes: int = declare(
+        64 * 1024 * 1024, "Bytes of rows that are read ahead of DuckDB, for each table that is merged.", low=1
     )
 
 

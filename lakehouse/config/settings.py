@@ -31,6 +31,7 @@ from lakehouse.config.groups import (
     IoSettings,
     SettingInfo,
     SettingsGroup,
+    SqlSettings,
     TableSettings,
     settings_of,
 )
@@ -66,6 +67,7 @@ class Settings:
     table: TableSettings = field(default_factory=TableSettings)
     iceberg: IcebergSettings = field(default_factory=IcebergSettings)
     catalog: CatalogSettings = field(default_factory=CatalogSettings)
+    sql: SqlSettings = field(default_factory=SqlSettings)
     meta: MetaSettings = field(default_factory=MetaSettings)
 
     @classmethod
