@@ -9,6 +9,7 @@ Invariant: a set holds one pin for each table, it never changes, and nobody gets
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -21,7 +22,10 @@ from lakehouse.catalog.sources import SnapshotFacts
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.io.work import map_bounded
 
-__all__ = ["PinSet", "PinnedNodes", "snapshot_pin"]
+__all__ = ["PinSet", "PinnedNodes", "Resolve", "snapshot_pin"]
+
+Resolve = Callable[[], Awaitable[SnapshotPin]]
+"""Resolves the snapshot that a table is to be pinned to."""
 
 _VIEWS_DEEP = 64
 """Maximum number of views that read one another in a chain."""
@@ -94,6 +98,8 @@ class PinSet:
         graph: resolves names and snapshots.
         as_of: moment that all tables are read as of, unless another is asked for.
         pins: pins that were made before, elsewhere.
+        agree: called with a table and what resolves its pin, returns the pin that it has: of a query that
+            others read by, the one that the first of them made.
         hold: called with a table and its new pin before anybody gets it; if it raises, there is no pin.
         at_once: maximum number of tables that are pinned at once.
     """
@@ -104,10 +110,11 @@ class PinSet:
         *,
         as_of: Moment | None = None,
         pins: Sequence[SnapshotPin] = (),
+        agree: Callable[[TableNode, Resolve], Awaitable[SnapshotPin]] | None = None,
         hold: Callable[[TableNode, SnapshotPin], Awaitable[None]] | None = None,
         at_once: int = 16,
     ) -> None:
-        self._graph, self._hold, self._at_once = graph, hold, at_once
+        self._graph, self._agree, self._hold, self._at_once = graph, agree, hold, at_once
         self._default = SnapshotChoice.of(as_of_default=as_of)
         self._pins = {pin.table: pin for pin in pins}
         self._nodes: dict[Reference, RelationNode] = {}
@@ -179,6 +186,12 @@ class PinSet:
             ]
         )
 
+    async def settled(self) -> None:
+        """Waits for touches of tables that began before."""
+        for turn in list(self._turns.values()):
+            async with turn:
+                pass
+
     async def tables_of(self, node: RelationNode) -> list[TableNode]:
         """Returns the tables that a relation reads, each once, in the order in which its text names them."""
         found: dict[ResourceId, TableNode] = {}
@@ -220,11 +233,12 @@ class PinSet:
             first = self._pins.get(node.id)
             if first is not None:
                 return await self._agreed(node, first, choice)
-            pin = await _resolved(self._graph, node, choice)
+            resolve = functools.partial(_resolved, self._graph, node, choice)
+            pin = await resolve() if self._agree is None else await self._agree(node, resolve)
             if self._hold is not None:
                 await self._hold(node, pin)
             self._pins[node.id] = pin
-            return pin
+            return await self._agreed(node, pin, choice)
 
     async def _agreed(self, node: TableNode, first: SnapshotPin, choice: SnapshotChoice) -> SnapshotPin:
         """Returns the pin that there is, if what is asked for is no other snapshot."""

@@ -22,7 +22,7 @@ from lakehouse.catalog.ids import DEFAULT_ACCOUNT, ResourceId
 from lakehouse.catalog.nodes import RelationNode, TableNode
 from lakehouse.catalog.pins.choices import Moment, SnapshotChoice, SnapshotPin
 from lakehouse.catalog.pins.holds import PinHolds
-from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet
+from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet, Resolve
 from lakehouse.catalog.pins.query_scan import QueryScan
 from lakehouse.catalog.pins.sharing import Sharing, shared_pins
 from lakehouse.catalog.sources import TableFacts
@@ -125,7 +125,7 @@ class Query:
         )
         name = f"query-{self._id.hex}-{new_token()[:_NAME_DIGITS]}"
         self._holds = PinHolds(name, self._opened, self._clock)
-        self._pins = PinSet(home.graph, as_of=as_of, hold=self._holds.hold)
+        self._pins = PinSet(home.graph, as_of=as_of, agree=self._agreed, hold=self._holds.hold)
         self._began: float | None = None
         self._is_ended = self._is_shared = False
         self._tables: dict[ResourceId, Table | IcebergTable] = {}
@@ -178,7 +178,9 @@ class Query:
         """Takes over what was shared; returns the seconds that it lives."""
         shared, lifetime_s = await self._home.sharing.read(self._id, self._account)
         pins = shared_pins(shared, self._account)
-        self._pins = PinSet(self._home.graph, as_of=shared.as_of_ms, pins=pins, hold=self._holds.hold)
+        self._pins = PinSet(
+            self._home.graph, as_of=shared.as_of_ms, pins=pins, agree=self._agreed, hold=self._holds.hold
+        )
         return lifetime_s
 
     async def __aexit__(
@@ -191,7 +193,18 @@ class Query:
         self._is_ended = True
         self._home.forget(self)
         self._tables.clear()
-        await self._holds.end(keep=self._is_shared)
+        await self._holds.end(keep=self._is_common)
+
+    @property
+    def _is_common(self) -> bool:
+        """Whether other processes read by the pins of this query."""
+        return self._is_shared or self._joins is not None
+
+    async def _agreed(self, node: TableNode, resolve: Resolve) -> SnapshotPin:
+        """Returns the pin of a table: of a query that others read by, the one that all of them have."""
+        if not self._is_common:
+            return await resolve()
+        return await self._home.sharing.agree(self._id, self._account, node.id, resolve, self.remaining_s)
 
     async def renew(self, lifetime_s: float | None = None) -> float:
         """Has the query live on from now; returns the seconds until it ends.
@@ -219,10 +232,11 @@ class Query:
         return self.remaining_s
 
     async def share(self) -> str:
-        """Lets other processes of the account read what is pinned so far; returns the id to join by.
+        """Lets other processes of the account read by the pins of this query; returns the id to join by.
 
-        Puts one object, which :meth:`renew` replaces; it stays behind until its lifetime is over. Tables that
-        are first touched later are pinned by each process for itself, so touch them before: :meth:`pin`.
+        Puts one object, which :meth:`renew` replaces; it stays behind until its lifetime is over. A table
+        that is first touched later has the snapshot that the first process found, which creates one small
+        object for it; the others pay one request to read that. :meth:`pin` before sharing saves both.
 
         Example::
 
@@ -233,8 +247,9 @@ class Query:
         self._check()
         if self._joins is not None:
             raise InvalidInputError(f"query {self._id} was joined, and whoever began it shares it")
-        # Before the put: from then on others rely on pins that are held.
+        # Before the put: from then on others rely on pins that are held, and touches ask for what is agreed.
         self._is_shared = True
+        await self._pins.settled()  # of touches that had not asked
         await self._put()
         return self.id
 

@@ -1,5 +1,8 @@
 """Sharing of queries: one object for each shared query, which other processes of its account read.
 
+A table that is first touched when the query is shared already is pinned for all of them by one create: the
+pin of whoever comes first is the query's, and the others read it.
+
 Invariant: nobody joins a query that is damaged, of another account, or over; nothing is deleted that somebody
 may still join.
 """
@@ -7,12 +10,13 @@ may still join.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from lakehouse.catalog.ids import NodeKind, ResourceId
 from lakehouse.catalog.pins.choices import PinKind, SnapshotPin
 from lakehouse.errors import (
+    ConflictError,
     CorruptionError,
     FormatError,
     InvalidInputError,
@@ -23,7 +27,7 @@ from lakehouse.format.metadata import SharedPin, SharedQuery, decode_query, enco
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import or_none
 from lakehouse.log import get_logger
-from lakehouse.storage.metadata import QUERY_PREFIX, query_key
+from lakehouse.storage.metadata import QUERY_PREFIX, query_key, query_key_of, query_pin_key
 
 __all__ = ["Sharing", "shared_pins"]
 
@@ -55,15 +59,67 @@ class Sharing:
         remaining_s: float,
     ) -> None:
         """Creates the object of a query or replaces it, and deletes some that are over."""
-        query = SharedQuery(
+        query = self._query(number, account, as_of_ms, pins, remaining_s)
+        await self._store.put(query_key(str(number)), encode_query(query))
+        await self._sweep()
+
+    async def agree(
+        self,
+        number: uuid.UUID,
+        account: str,
+        table: ResourceId,
+        resolve: Callable[[], Awaitable[SnapshotPin]],
+        remaining_s: float,
+    ) -> SnapshotPin:
+        """Returns the one pin that a table has in a shared query; who comes first resolves it.
+
+        Raises:
+            CorruptionError: the pin's object is damaged, or another query's or table's.
+        """
+        key = query_pin_key(str(number), str(table.uuid))
+        # Most who ask come after the first, who pays one request more for it.
+        if (agreed := await self._agreed(key, number, account, table)) is not None:
+            return agreed
+        pin = await resolve()
+        query = self._query(number, account, None, (pin,), remaining_s)
+        try:
+            await self._store.put_if_absent(key, encode_query(query))
+        except ConflictError:
+            agreed = await self._agreed(key, number, account, table)
+            if agreed is None:  # swept in between: the query is over for long
+                raise _missing(number) from None
+            return agreed
+        return pin
+
+    async def _agreed(
+        self, key: str, number: uuid.UUID, account: str, table: ResourceId
+    ) -> SnapshotPin | None:
+        fetched = await or_none(self._store.get(key))
+        if fetched is None:
+            return None
+        query = decode_query(fetched.data, key=key)
+        pins = shared_pins(query, account)
+        if (query.id, query.account) != (number, account) or [pin.table for pin in pins] != [table]:
+            raise CorruptionError(
+                f"{key} is no pin of that table in query {number}: it was copied to another key", key=key
+            )
+        return pins[0]
+
+    def _query(
+        self,
+        number: uuid.UUID,
+        account: str,
+        as_of_ms: int | None,
+        pins: Sequence[SnapshotPin],
+        remaining_s: float,
+    ) -> SharedQuery:
+        return SharedQuery(
             id=number,
             account=account,
             as_of_ms=as_of_ms,
             expires_ms=self._now_ms() + int(remaining_s * 1000),
             pins=tuple(_shared(pin) for pin in pins),
         )
-        await self._store.put(query_key(str(number)), encode_query(query))
-        await self._sweep()
 
     async def read(self, number: uuid.UUID, account: str) -> tuple[SharedQuery, float]:
         """Returns a shared query, and the seconds that are left of its lifetime.
@@ -87,7 +143,8 @@ class Sharing:
             raise _missing(number)
         left_ms = query.expires_ms - self._now_ms()
         if left_ms <= 0:
-            await self._delete_ended(key, query)
+            if query.expires_ms + _SLACK_MS <= self._now_ms():
+                await self._store.delete(key)
             raise InvalidInputError(
                 f"query {number} is over for {-left_ms / 1000:,.0f} s: whoever shared it did not renew it",
                 kind="query-ended",
@@ -96,27 +153,33 @@ class Sharing:
         return query, left_ms / 1000
 
     async def _sweep(self) -> None:
-        """Deletes shared queries that are over; what cannot be read or deleted stays."""
+        """Deletes shared queries that are over, and their pins; what cannot be read or deleted stays."""
         try:
             now = self._now_ms()
-            seen = 0
+            is_over: dict[str, bool] = {}
             async with aclosing(self._store.list(QUERY_PREFIX)) as listed:
                 async for meta in listed:
                     if meta.modified_ms is None or meta.modified_ms + _SLACK_MS > now:
                         continue
-                    if (seen := seen + 1) > _SWEPT_MAX:
-                        return
-                    fetched = await or_none(self._store.get(meta.key))
-                    if fetched is not None:
-                        await self._delete_ended(meta.key, decode_query(fetched.data, key=meta.key))
+                    # A pin lasts as long as its query, which may have been renewed since.
+                    key = query_key_of(meta.key)
+                    if key not in is_over:
+                        if len(is_over) >= _SWEPT_MAX:
+                            return
+                        is_over[key] = await self._is_over(key)
+                    if is_over[key]:
+                        await self._store.delete(meta.key)
         except FormatError as error:
             _log.warning("a shared query cannot be read, and stays", error=error)
         except LakehouseError as error:
             _log.info("shared queries that are over are not removed now", error=error)
 
-    async def _delete_ended(self, key: str, query: SharedQuery) -> None:
-        if query.expires_ms + _SLACK_MS <= self._now_ms():
-            await self._store.delete(key)
+    async def _is_over(self, key: str) -> bool:
+        """Returns whether nobody can join a query any more, by any clock."""
+        fetched = await or_none(self._store.get(key))
+        if fetched is None:
+            return True
+        return decode_query(fetched.data, key=key).expires_ms + _SLACK_MS <= self._now_ms()
 
 
 def _missing(number: uuid.UUID) -> NotFoundError:

@@ -152,8 +152,9 @@ class ChangeRefs:
                     tag=name,
                     snapshot=known.snapshot,
                 )
-            # A tag keeps what is there; objects of an expired snapshot may be deleted already.
-            if not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:
+            # A tag keeps what is there; objects of an expired snapshot that no other name keeps may be gone.
+            is_kept = any(other.snapshot == ref.snapshot for other in refs.values())
+            if not is_kept and not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:
                 raise NotFoundError(
                     f"snapshot {ref.snapshot} cannot be tagged: there are {base.snapshot.earliest} to "
                     f"{base.snapshot.id}",

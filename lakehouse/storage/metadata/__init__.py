@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         published_version_path,
         published_writer,
         query_key,
+        query_key_of,
+        query_pin_key,
         relative,
     )
     from lakehouse.storage.metadata.run_order import Interval, covered_intervals, interval, units_of
@@ -40,7 +42,8 @@ __all__ = [
     "DATABASE_MARKER", "DATA_PREFIX", "INFORMATION_SCHEMA", "PUBLISHED", "QUERY_PREFIX", "Interval",
     "ListedPointer", "NameListing", "RunCaches", "TableCaches", "TableName", "check_name",
     "check_not_system", "covered_intervals", "interval", "join", "new_published_path", "published_version",
-    "published_version_path", "published_writer", "query_key", "relative", "units_of",
+    "published_version_path", "published_writer", "query_key", "query_key_of",
+    "query_pin_key", "relative", "units_of",
     "with_position",
 ]  # fmt: skip
 
@@ -52,7 +55,8 @@ __getattr__, __dir__ = door(
         "name_listing": "ListedPointer NameListing",
         "paths": (
             "DATABASE_MARKER DATA_PREFIX PUBLISHED QUERY_PREFIX join new_published_path "
-            "published_version published_version_path published_writer query_key relative"
+            "published_version published_version_path published_writer query_key query_key_of query_pin_key "
+            "relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
         "table_name": "INFORMATION_SCHEMA TableName check_name check_not_system",

@@ -3,6 +3,7 @@
 ::
 
     _queries/<uuid>                                               a query that other processes may join
+    _queries/<uuid>.<table's uuid>                                snapshot of a table touched after that
     <database>/_database                                          says that a database exists
     <database>/_tables/<table>                                    which directory or view a name stands for
     <database>/_views/<view>                                      a view has, or had, that name
@@ -58,6 +59,8 @@ __all__ = [
     "published_version_path",
     "published_writer",
     "query_key",
+    "query_key_of",
+    "query_pin_key",
     "relative",
     "segment_path",
     "snapshot_path",
@@ -252,6 +255,16 @@ def pointer_key(database: str, table: str) -> str:
 def query_key(uuid_text: str) -> str:
     """Key of a shared query, relative to the warehouse."""
     return QUERY_PREFIX + uuid_text
+
+
+def query_pin_key(query: str, table: str) -> str:
+    """Key of the pin of a table that a shared query touched late, relative to the warehouse."""
+    return f"{query_key(query)}.{table}"
+
+
+def query_key_of(key: str) -> str:
+    """Key of the shared query that an object below ``_queries/`` belongs to."""
+    return key.partition(".")[0]
 
 
 def database_key(database: str) -> str:

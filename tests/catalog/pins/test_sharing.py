@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
@@ -241,3 +242,101 @@ async def test_who_joined_neither_shares_nor_begins_anew() -> None:
     ):
         with pytest.raises(InvalidInputError, match="was joined"):
             await joined.share()
+
+
+async def test_a_table_that_is_touched_late_has_one_snapshot_for_all() -> None:
+    """Whoever first touches a table of a shared query pins it for who shared and who joined."""
+    async with _world() as (world, table, one, other), one.begin() as query:
+        number = await query.share()
+        async with other.join(number) as joined, other.join(number) as third:
+            assert await joined.scan("db.orders").count() == 1
+            await table.append([{"id": 2}])
+            world.store.clear()
+            assert (await query.pin("db.orders")).snapshot == joined.pins[0].snapshot
+            late = f"_queries/{number}.{table.uuid}"
+            assert [call.verb for call in world.store.calls if call.key == late] == ["get"]
+            assert await third.scan("db.orders").count() == 1
+            assert await query.scan("db.orders").count() == 1
+
+
+@pytest.mark.parametrize("turns", range(14))
+async def test_touches_beside_one_another_agree(turns: int) -> None:
+    """Wherever a commit falls between two late touches that run beside each other, both read one snapshot."""
+    async with (
+        _world() as (_, table, one, other),
+        one.begin() as query,
+        other.join(await query.share()) as joined,
+    ):
+        first = asyncio.ensure_future(query.pin("db.orders"))
+        for _turn in range(turns):
+            await asyncio.sleep(0)
+        await table.append([{"id": 2}])
+        assert (await joined.pin("db.orders")).snapshot == (await first).snapshot
+
+
+@pytest.mark.parametrize("turns", range(14))
+async def test_a_touch_beside_the_share_is_shared(turns: int) -> None:
+    """Wherever a share falls into the first touch of a table, who joins reads the same snapshot."""
+    async with _world() as (_, table, one, other), one.begin() as query:
+        first = asyncio.ensure_future(query.pin("db.orders"))
+        for _turn in range(turns):
+            await asyncio.sleep(0)
+        number = await query.share()
+        await table.append([{"id": 2}])
+        async with other.join(number) as joined:
+            assert (await joined.pin("db.orders")).snapshot == (await first).snapshot
+
+
+async def test_another_snapshot_than_the_agreed_one_is_a_conflict() -> None:
+    """An explicit choice that differs from what another process pinned is refused, and changes nothing."""
+    async with _world() as (_, table, one, other), one.begin() as query:
+        await table.append([{"id": 2}])
+        async with other.join(await query.share()) as joined:
+            await joined.pin("db.orders", snapshot=2)
+            with pytest.raises(InvalidInputError, match="for snapshot 3") as caught:
+                await query.pin("db.orders", snapshot=3)
+            assert caught.value.kind == "pin-conflict"
+            assert await query.scan("db.orders").count() == 1
+
+
+async def test_a_pin_of_another_table_or_query_is_damage() -> None:
+    """An object that was copied to the key of a late pin decides nothing."""
+    async with (
+        _world() as (world, table, one, other),
+        one.begin() as query,
+        other.join(await query.share()) as joined,
+    ):
+        shared = bytes((await world.timed.get(f"_queries/{query.id}")).data)
+        await world.timed.put(f"_queries/{query.id}.{table.uuid}", shared)
+        with pytest.raises(CorruptionError, match="copied to another key"):
+            await joined.pin("db.orders")
+
+
+async def test_late_pins_last_as_long_as_their_query() -> None:
+    """Renewals keep them, whatever their own age, and they go with the query's object."""
+    async with _world() as (world, table, one, _other):
+        async with one.begin(lifetime_s=60) as query:
+            number = await query.share()
+            await query.pin("db.orders")
+            await query.renew(1000)
+            await world.advance(900)
+            keys = [f"_queries/{number}", f"_queries/{number}.{table.uuid}"]
+            async with one.begin() as young:
+                await young.share()
+            assert set(keys) < set(await world.shared())
+        await world.advance(1000)
+        async with one.begin() as last:
+            await last.share()
+        assert not set(keys) & set(await world.shared())
+
+
+async def test_what_a_joined_query_pinned_late_outlives_it() -> None:
+    """A snapshot that a long joined query pinned is kept for the others when it ends."""
+    async with _world() as (world, table, one, other), one.begin(lifetime_s=3 * 3600) as query:
+        async with other.join(await query.share()) as joined:
+            await joined.pin("db.orders")
+        await table.overwrite([{"id": 3}, {"id": 4}])
+        await table.expire_snapshots(retain=1)
+        await world.advance(2 * 3600)
+        await table.expire_snapshots(retain=1)
+        assert await query.scan("db.orders").count() == 1

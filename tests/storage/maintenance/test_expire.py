@@ -309,6 +309,19 @@ async def test_a_tag_and_an_expiry_race_for_the_log() -> None:
                 await mine.create_tag("two", snapshot=2)
 
 
+async def test_a_snapshot_that_another_name_keeps_may_be_named() -> None:
+    """A tag of an expired snapshot holds where another tag keeps it, and goes on when that one is dropped."""
+    store = await timed()
+    await made(store)
+    table = await table_of(store)
+    await table.create_tag("two", snapshot=2)
+    await table.expire_snapshots(retain=1, grace_s=0)
+    await table.create_tag("deux", snapshot=2)
+    await table.delete_tag("two")
+    await table.expire_snapshots(retain=1, grace_s=0)
+    assert await rows(await table_of(store), tag="deux") == [{"id": 1, "v": 1}]
+
+
 async def test_commits_while_objects_are_deleted_lose_nothing() -> None:
     """Whatever others commit in the middle of a deletion, rollbacks among it, reads as it should."""
     for number in range(40):
