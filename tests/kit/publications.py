@@ -58,5 +58,7 @@ async def _read(place: PublishedStore, published: Published, keys: set[str], tag
                 if file.vector is not None:
                     assert join(place.root, place.path(file.vector.path)) in keys, file
                 rows[one["snapshot-id"]] += -file.rows if file.vector is not None else file.rows
+    for statistics in published.statistics:
+        assert join(place.root, place.path(statistics["statistics-path"])) in keys, statistics
     held = all(hold_name(number) in tags for number in rows)
     return Publication(version=published.version, rows=rows, held=held)

@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from lakehouse.catalog.statistics.values import ColumnFacts, TableStats
 from lakehouse.errors import FormatError, NotFoundError
 from lakehouse.format.keys import decode_value
-from lakehouse.format.metadata import FileEntry, Snapshot, StatisticsRef
-from lakehouse.format.puffin import ColumnSketch, PuffinFooter, SketchedTable, sketches_of
+from lakehouse.format.metadata import FileEntry
+from lakehouse.format.puffin import ColumnSketch, SketchedTable, sketches_of
 from lakehouse.format.schema import Field
-from lakehouse.storage.metadata import join
+from lakehouse.storage.metadata import has_rows_of, read_statistics
 from lakehouse.storage.scan import rows_of_files
 from lakehouse.storage.tables import OpenTable, View
 
 __all__ = ["own_facts"]
-
-_TAIL_BYTES = 64 * 1024
-"""Bytes from the end of a statistics file in which most footers fit."""
 
 
 async def own_facts(table: OpenTable, snapshot: int, columns: Sequence[str]) -> TableStats:
@@ -92,33 +89,7 @@ async def _sketched(table: OpenTable, view: View) -> tuple[SketchedTable | None,
     # The newest one is best, unless an older one is of this very snapshot.
     ref = next((one for one in refs if one.snapshot == view.snapshot.id), refs[-1])
     try:
-        found = await _read(table, ref)
+        read = await read_statistics(table.env.store, table.root, ref)
     except (FormatError, NotFoundError):
         return None, False
-    return found, await _same_rows(table, view.snapshot, ref.snapshot)
-
-
-async def _same_rows(table: OpenTable, snapshot: Snapshot, other: int) -> bool:
-    if snapshot.id == other:
-        return True
-    try:
-        found = await table.snapshots.find(other)
-    except FormatError:
-        return False
-    return found is not None and _state(found) == _state(snapshot)
-
-
-def _state(snapshot: Snapshot) -> tuple[object, ...]:
-    filled = snapshot.with_positions()
-    return filled.added, filled.manifests, filled.removed, filled.segments, filled.schema
-
-
-async def _read(table: OpenTable, ref: StatisticsRef) -> SketchedTable:
-    """Reads the footer of a statistics file."""
-    key, store, begin = join(table.root, ref.path), table.env.store, max(0, ref.size - _TAIL_BYTES)
-    while True:
-        tail = (await store.get_range(key, begin, ref.size)).data
-        footer = PuffinFooter.parse(bytes(tail), ref.size)
-        if isinstance(footer, PuffinFooter):
-            return sketches_of(footer)
-        begin = footer.start
+    return sketches_of(read.footer), await has_rows_of(table.snapshots, view.snapshot, ref.snapshot)

@@ -53,6 +53,11 @@ class Published:
         return list(self.document.get("snapshots", ()))
 
     @property
+    def statistics(self) -> list[dict[str, Any]]:
+        """The statistics files that it names."""
+        return list(self.document.get("statistics", ()))
+
+    @property
     def current(self) -> dict[str, Any] | None:
         """The snapshot that readers see; None = there is none."""
         return self.snapshots[-1] if self.document.get("snapshots") else None
@@ -119,6 +124,7 @@ def next_document(
     version: int,
     now_ms: int,
     made: Mapping[str, Any],
+    statistics: Mapping[str, Any] | None,
     head: Snapshot,
     retain: int,
     log_from_ms: int,
@@ -135,6 +141,7 @@ def next_document(
         version: version of the format.
         now_ms: the store's time.
         made: the snapshot to add.
+        statistics: its statistics file; None = it has none. Those of listed snapshots stay.
         head: our newest snapshot, whose tags are published where their snapshots are.
         retain: maximum number of snapshots that stay listed.
         log_from_ms: earlier metadata that were replaced before are not mentioned any more.
@@ -167,7 +174,9 @@ def next_document(
         "snapshot-log": log,
         "metadata-log": _metadata_log(before, log_from_ms),
         "refs": _refs(made["snapshot-id"], kept, head),
-        "statistics": [],
+        "statistics": [
+            one for one in [*before.statistics, statistics] if one is not None and one["snapshot-id"] in kept
+        ],
         "partition-statistics": [],
     }
     if version >= _ROW_IDS_VERSION:

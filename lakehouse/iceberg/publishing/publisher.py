@@ -41,6 +41,7 @@ from lakehouse.iceberg.publishing.manifests import (
     listed_of,
 )
 from lakehouse.iceberg.publishing.schemas import DEFAULTS_VERSION
+from lakehouse.iceberg.publishing.statistics import statistics_of
 from lakehouse.iceberg.publishing.store import PublishedStore
 from lakehouse.iceberg.publishing.vectors import VectorWriter
 from lakehouse.iceberg.publishing.view_coverage import coverage_of
@@ -100,6 +101,7 @@ async def _begin(table: OpenTable, format_version: int | None) -> _Publication:
             f"way back to {version}: leave format_version out, or delete what is in {place.location}",
             format_version=version,
         )
+    coverage = await coverage_of(table, view, version)
     return _Publication(
         table=table,
         place=place,
@@ -107,7 +109,8 @@ async def _begin(table: OpenTable, format_version: int | None) -> _Publication:
         before=before,
         view=view,
         version=version,
-        coverage=await coverage_of(table, view, version),
+        coverage=coverage,
+        statistics=await statistics_of(table, place, view, coverage, before),
         began=began,
     )
 
@@ -125,6 +128,8 @@ class _Publication:
     version: int
     """Version of the format."""
     coverage: Coverage
+    statistics: Mapping[str, Any] | None
+    """Statistics file to tell readers of; None = there is nothing new."""
     began: float
     """Steady time of the look for the newest version."""
 
@@ -189,12 +194,14 @@ class _Publication:
         return self.before.sequence + 1
 
     def _is_published(self, digest: str) -> bool:
-        """Returns whether readers see the snapshot, or a newer one, already."""
+        """Returns whether readers see the snapshot, or a newer one, or all that is new, already."""
         current = self.before.current
         if current is None:
             return False
         return self.before.current_id >= self._snapshot or (
-            self.before.format_version == self.version and current["summary"].get(COVERAGE) == digest
+            self.before.format_version == self.version
+            and current["summary"].get(COVERAGE) == digest
+            and self.statistics is None
         )
 
     def _data_file(self, entry: FileEntry) -> PublishedFile:
@@ -322,6 +329,7 @@ class _Publication:
             version=self.version,
             now_ms=now_ms,
             made=made,
+            statistics=self.statistics,
             head=head,
             retain=options.iceberg_retain,
             log_from_ms=now_ms - grace_ms,

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
         relative,
     )
     from lakehouse.storage.metadata.run_order import Interval, covered_intervals, interval, units_of
+    from lakehouse.storage.metadata.statistics_file import (
+        StatisticsFooter,
+        has_rows_of,
+        read_statistics,
+    )
     from lakehouse.storage.metadata.table_name import (
         INFORMATION_SCHEMA,
         TableName,
@@ -40,11 +45,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DATABASE_MARKER", "DATA_PREFIX", "INFORMATION_SCHEMA", "PUBLISHED", "QUERY_PREFIX", "Interval",
-    "ListedPointer", "NameListing", "RunCaches", "TableCaches", "TableName", "check_name",
-    "check_not_system", "covered_intervals", "interval", "join", "new_published_path", "published_version",
-    "published_version_path", "published_writer", "query_key", "query_key_of",
-    "query_pin_key", "relative", "units_of",
-    "with_position",
+    "ListedPointer", "NameListing", "RunCaches", "StatisticsFooter", "TableCaches", "TableName",
+    "check_name", "check_not_system", "covered_intervals", "has_rows_of", "interval", "join",
+    "new_published_path", "published_version", "published_version_path", "published_writer", "query_key",
+    "query_key_of", "query_pin_key", "read_statistics", "relative", "units_of", "with_position",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -59,6 +63,7 @@ __getattr__, __dir__ = door(
             "relative"
         ),
         "run_order": "Interval covered_intervals interval units_of",
+        "statistics_file": "StatisticsFooter has_rows_of read_statistics",
         "table_name": "INFORMATION_SCHEMA TableName check_name check_not_system",
     },
 )
