@@ -9,6 +9,7 @@ packages out of module level.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,21 +117,28 @@ class Import:
         return f"{self.source.path}:{self.line} imports {self.target}"
 
 
-def _import_nodes(module: Module) -> Iterator[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]]:
-    """Every import with whether it is inside a function; calls of ``import_module`` too."""
-
-    def visit(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]]:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node, lazy
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
-            "import_module",
-            "__import__",
+@functools.cache
+def _import_nodes(module: Module) -> tuple[tuple[ast.Import | ast.ImportFrom | ast.Call, bool], ...]:
+    """Import statements and calls that import, in order, each with whether it stands inside a function."""
+    found: list[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]] = []
+    waiting: list[tuple[ast.AST, bool]] = [(module.tree, False)]
+    while waiting:
+        node, lazy = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom) or (
+            isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__")
         ):
-            yield node, lazy
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, lazy or isinstance(node, Function | ast.Lambda))
+            found.append((node, lazy))
+        inside = lazy or isinstance(node, Function | ast.Lambda)
+        waiting.extend((child, inside) for child in ast.iter_child_nodes(node))
+    return tuple(sorted(found, key=lambda one: (one[0].lineno, one[0].col_offset)))
 
-    yield from visit(module.tree, False)
+
+def _called(call: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
 
 
 def _names(module: Module, node: ast.Import | ast.ImportFrom | ast.Call) -> list[tuple[str, str]]:

@@ -122,13 +122,14 @@ def functions(tree: ast.AST) -> Iterator[Function]:
             yield node
 
 
-def under_type_checking(tree: ast.Module) -> set[ast.stmt]:
+@functools.cache
+def under_type_checking(tree: ast.Module) -> frozenset[ast.stmt]:
     """The statements that only type checkers see."""
     guarded: set[ast.stmt] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             guarded.update(n for s in node.body for n in ast.walk(s) if isinstance(n, ast.stmt))
-    return guarded
+    return frozenset(guarded)
 
 
 def none_of(offences: Iterable[str], rule: str) -> None:
