@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pyarrow as pa
@@ -137,6 +138,114 @@ async def test_a_view_dropped_while_a_renaming_lies_unfinished_is_gone() -> None
         assert await views_of(store) == {}, where
         await process(store).create_view("db.new", THREE)
         assert await views_of(store) == {"db.new": ["select 3"]}, where
+
+
+async def holders(store: ObjectStore, view: uuid.UUID) -> list[str]:
+    """Names under which a view is."""
+    lake, found = process(store), list[str]()
+    async for name in lake.views("db"):
+        with contextlib.suppress(NotFoundError):
+            if (await lake.view(name)).uuid == view:
+                found.append(name)
+    return found
+
+
+async def settled(store: ObjectStore, view: uuid.UUID) -> dict[str, list[str]]:
+    """Names that a view still has, and its versions, when every name was renamed once and back."""
+    lake = process(store)
+    for name in await holders(store, view):
+        with contextlib.suppress(NotFoundError):
+            await lake.rename_view(name, "db.somewhere")
+            await lake.rename_view("db.somewhere", name)
+    names = await holders(store, view)
+    return {name: versions for name, versions in (await views_of(store)).items() if name in names}
+
+
+@pytest.mark.parametrize("taken_by", ["view", "undropped table"])
+async def test_a_view_with_an_unfinished_renaming_and_another_one_has_one_name(taken_by: str) -> None:
+    """Wherever a renaming ended, after another one and a new owner of the old name a view has one name."""
+    async for store, where in unfinished():
+        lake = process(store)
+        known = await views_of(store)
+        old = "db.v" if "db.v" in known else "db.new"
+        view = (await lake.view(old)).uuid
+        await lake.rename_view(old, "db.other")
+        if taken_by == "undropped table":
+            await lake.create_table("db.v", SCHEMA)
+            await lake.drop_table("db.v")
+            await lake.undrop_table("db.v")
+        else:
+            await lake.create_view("db.v", THREE)
+        assert await settled(store, view) == {"db.other": OLD}, where
+
+
+async def test_unfinished_renamings_of_one_another_leave_one_name() -> None:
+    """Wherever a renaming back to a name ends whose own renaming lies unfinished, a view has one name."""
+    both = [saved(store) async for store, _ in unfinished() if len(await views_of(store)) == 2]
+    start = await restored(await both[0])
+    for rest in both[1:]:
+        rest.close()
+    await process(start).rename_view("db.v", "db.other")
+    view = (await process(start).view("db.other")).uuid
+
+    async def rename_back(lake: Lake) -> None:
+        await lake.rename_view("db.other", "db.v")
+
+    async for _, store, where in attempts_at(await saved(start), rename_back):
+        name = (await holders(store, view))[0]
+        assert (await process(store).create_view(name, THREE, or_replace=True)).uuid == view, where
+        left = await settled(store, view)
+        assert list(left.values()) == [NEW], (where, left)
+
+
+async def test_a_name_that_is_taken_again_ends_the_renaming_that_left_it() -> None:
+    """Wherever a renaming ended behind which the old name is free, its new owner leaves the view its name."""
+    async for store, where in unfinished():
+        lake, found = process(store), await views_of(store)
+        if "db.v" in found:
+            continue
+        view = (await lake.view("db.new")).uuid
+        await lake.create_view("db.v", THREE)
+        assert await settled(store, view) == {"db.new": OLD}, where
+
+
+@pytest.mark.parametrize("way", [("db.other",), ("db.new", "db.other"), ("db.other", "db.v")])
+@pytest.mark.parametrize("is_taken", [False, True])
+async def test_a_view_renamed_further_in_the_middle_of_a_renaming_has_one_name(
+    way: tuple[str, ...], is_taken: bool
+) -> None:
+    """Whatever renamings others make in the middle of one, and who takes the names left, one name is left."""
+
+    async def theirs(lake: Lake) -> uuid.UUID:
+        view, name = (await lake.view("db.v")).uuid, "db.v"
+        for following in way:
+            await lake.rename_view(name, following)
+            name = following
+        if is_taken and way[-1] != "db.v":
+            await lake.create_view("db.v", THREE)
+        return view
+
+    for _, view, store in await between(lambda lake: lake.rename_view("db.v", "db.new"), theirs):
+        if isinstance(view, uuid.UUID):  # else mine was through, and theirs found no db.v
+            left = await settled(store, view)
+            assert list(left.values()) == [OLD], (left, way)
+
+
+async def test_a_view_that_comes_back_in_the_middle_of_a_renaming_is_never_lost() -> None:
+    """Whenever others drop, undrop and rename a view in the middle of a renaming, it is there."""
+
+    async def theirs(lake: Lake) -> uuid.UUID:
+        view = (await lake.view("db.v")).uuid
+        await lake.drop_view("db.v")
+        with contextlib.suppress(NotFoundError):  # ends what has begun
+            await lake.drop_view("db.new")
+        await lake.undrop_view("db.v")
+        await lake.rename_view("db.v", "db.new")
+        return view
+
+    for _, view, store in await between(lambda lake: lake.rename_view("db.v", "db.new"), theirs):
+        if isinstance(view, uuid.UUID):
+            assert await settled(store, view) == {"db.new": OLD}
 
 
 async def between(

@@ -91,6 +91,8 @@ class NamePointer:
     """Newest version of a view; None for others, and for a view that is purged."""
     moved_from: str | None = None
     """Former full name of a view that is being renamed, which counts until its pointer is ``moved``."""
+    renaming: str | None = None
+    """Token of a renaming, under both of its names: of several that began, it tells the one that happened."""
 
     @property
     def dropped(self) -> tuple[DroppedTable, ...]:
@@ -109,9 +111,13 @@ class NamePointer:
         return next((dropped.state for dropped in self.before if dropped.table == table), None)
 
     def has_left_for(self, renamed: NamePointer) -> bool:
-        """Returns whether a view has given up this name for the one of the other pointer."""
-        state = self.state_of(renamed.table)
-        return state is None or (state is NameState.MOVED and self.moved_to == renamed.name)
+        """Returns whether a view has given up this name for the one of the other pointer, by its renaming."""
+        has_moved = self.table == renamed.table and self.state is NameState.MOVED
+        return has_moved and self.renaming is not None and self.renaming == renamed.renaming
+
+    def renamed(self, *, token: str) -> NamePointer:
+        """Returns the next version, in which the renaming to this name has ended."""
+        return dataclasses.replace(self, moved_from=None, renaming=None, token=token)
 
     def given_to(self, table: NamePointer) -> NamePointer:
         """Returns the pointer of the next table of this name, with the dropped tables of this one."""
@@ -160,6 +166,8 @@ def _to_members(pointer: NamePointer) -> dict[str, Any]:
         members["view"] = view_to_json(pointer.view)
     if pointer.moved_from is not None:
         members["moved_from"] = pointer.moved_from
+    if pointer.renaming is not None:
+        members["renaming"] = pointer.renaming
     return members
 
 
@@ -195,6 +203,7 @@ def _from_members(members: JsonObject) -> NamePointer:
         before=members.read("before", each(_dropped_from_json), ()),
         view=view,
         moved_from=members.read("moved_from", optional(text), None),
+        renaming=members.read("renaming", optional(text), None),
     )
 
 

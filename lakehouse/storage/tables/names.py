@@ -48,6 +48,9 @@ from lakehouse.suggest import suggestion
 
 __all__ = ["NameListener", "Names", "name_taken_error", "other_kind_error"]
 
+_LOOKS = 5
+"""Attempts to read pointers together, or to replace one, that others change meanwhile."""
+
 NameListener = Callable[[str, str | None], None]
 """Function that hears the database and the table whose name this process may have changed; None = the
 database's own."""
@@ -209,21 +212,39 @@ class Names:
             name: the name.
             what: kind that the caller wants; for errors.
         """
-        pointer = await self.pointer(name)
-        if pointer is None or pointer.state is not NameState.LIVE:
-            raise await self._absent_error(name, pointer, what)
-        return pointer if pointer.moved_from is None else await self._settled(name, pointer)
+        for _ in range(_LOOKS):
+            pointer = await self.pointer(name)
+            if pointer is None or pointer.state is not NameState.LIVE:
+                raise await self._absent_error(name, pointer, what)
+            if pointer.moved_from is None:
+                return pointer
+            holder = await self._holder(pointer)
+            if holder is not None and holder.name != pointer.name:
+                return dataclasses.replace(holder, name=str(name))
+            # The former name was read later than this one, which may have changed before.
+            if await self.pointer(name) != pointer:
+                continue
+            if holder is not None:
+                return holder
+            raise NotFoundError(
+                f"there is no view {str(name)!r}: it was dropped, or renamed by others, while it was renamed",
+                table=str(name),
+            )
+        raise ConflictError(f"the pointer of {name} is replaced by others again and again", table=str(name))
 
-    async def _settled(self, name: TableName, pointer: NamePointer) -> NamePointer:
-        """Returns the pointer of a view that is being renamed, as its former name has it until that ends."""
-        former = await self.pointer(TableName.parse(pointer.moved_from))
-        if former is None or former.has_left_for(pointer):
-            return pointer
-        if former.state_of(pointer.table) is NameState.LIVE:
-            return dataclasses.replace(former, name=str(name))
-        raise NotFoundError(
-            f"there is no view {str(name)!r}: it was dropped while it was renamed", table=str(name)
-        )
+    async def _holder(self, pointer: NamePointer) -> NamePointer | None:
+        """Returns the pointer that says what a view is while it gets a name; None = there is no view."""
+        seen = set[str]()
+        while pointer.moved_from is not None:
+            seen.add(pointer.name)
+            former = await self.pointer(TableName.parse(pointer.moved_from))
+            if former is None or former.has_left_for(pointer):
+                break
+            is_there = former.table == pointer.table and former.state is NameState.LIVE
+            if not is_there or former.name in seen:  # names that refer to each other: it has neither
+                return None
+            pointer = former
+        return pointer
 
     async def _absent_error(
         self, name: TableName, pointer: NamePointer | None, what: NameKind
@@ -273,11 +294,31 @@ class Names:
         # What a service says of its table would be lost with the pointer, so a dead one stays too.
         if current.state is NameState.LIVE or current.kind is NameKind.ICEBERG:
             raise name_taken_error(name, current.kind)
+        await self.end_renaming(current)
         data = encode_pointer(current.given_to(pointer))
         try:
             await self._store.put_if_match(key, data, version=_version(winner), token=pointer.token)
         except ConflictError as lost:
             raise name_taken_error(name, pointer.kind) from lost
+
+    async def end_renaming(self, left: NamePointer) -> None:
+        """Completes the renaming by which a view has left a name, which is about to forget where it went.
+
+        Raises:
+            ConflictError: others change the new name again and again.
+        """
+        if left.renaming is None or left.moved_to is None:
+            return
+        for _ in range(_LOOKS):
+            known = await or_none(self.look(TableName.parse(left.moved_to)))
+            if known is None or not left.has_left_for(known[0]):
+                return
+            with contextlib.suppress(ConflictError):
+                await self.replace(known[0].renamed(token=new_token()), version=known[1])
+                return
+        raise ConflictError(
+            f"the pointer of {left.moved_to} is replaced by others again and again", table=left.name
+        )
 
     async def look(self, name: TableName) -> tuple[NamePointer, str]:
         """Returns the pointer of a name whatever its state, and the version to replace it by.

@@ -172,6 +172,7 @@ class _Attempt:
         if pointer.state is NameState.LIVE and not self.has_begun:
             raise _name_taken_error(pointer, self._name)
         try:
+            await self._names.end_renaming(pointer)
             await self._names.replace(live, version=version)
         except ConflictError:
             return None

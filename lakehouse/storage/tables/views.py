@@ -394,6 +394,7 @@ async def rename_view(env: Environment, names: Names, old: TableName, new: Table
             token=new_token(),
             time_ms=env.time.now_ms(),
             moved_from=str(old),
+            renaming=new_token(),
             before=(),
         )
         await _mark(env, new)
@@ -416,9 +417,18 @@ async def rename_view(env: Environment, names: Names, old: TableName, new: Table
     return _definition(str(new), _version_in(settled))
 
 
-async def _settled(env: Environment, names: Names, name: TableName) -> tuple[NamePointer, str]:
-    """Returns the pointer of a live view and its version, after completing a renaming that ended early."""
-    for _ in range(_LOOKS):
+async def _settled(
+    env: Environment, names: Names, name: TableName, *, above: tuple[str, ...] = ()
+) -> tuple[NamePointer, str]:
+    """Returns the pointer of a live view and its version, after completing a renaming that ended early.
+
+    Args:
+        env: environment of the connection.
+        names: names of the warehouse.
+        name: name of the view.
+        above: names whose renamings wait for this one.
+    """
+    for _ in range(_LOOKS if len(above) < _LOOKS else 0):
         known = await or_none(names.look(name))
         if known is None or known[0].state is not NameState.LIVE:
             await names.relation(name, NameKind.VIEW)  # says why there is none
@@ -427,33 +437,50 @@ async def _settled(env: Environment, names: Names, name: TableName) -> tuple[Nam
         if pointer.moved_from is None:
             return pointer, version
         with contextlib.suppress(ConflictError):
-            await _complete(env, names, name, pointer, version)
+            await _complete(env, names, name, pointer, version, above)
     raise _restless_error(name)
 
 
 async def _complete(
-    env: Environment, names: Names, name: TableName, pointer: NamePointer, version: str
+    env: Environment,
+    names: Names,
+    name: TableName,
+    pointer: NamePointer,
+    version: str,
+    above: tuple[str, ...],
 ) -> None:
     """Goes one step towards the end of a renaming; ConflictError when others have changed either name."""
-    known = await or_none(names.look(TableName.parse(pointer.moved_from)))
+    old = TableName.parse(pointer.moved_from)
+    known = await or_none(names.look(old))
     if known is None or known[0].has_left_for(pointer):
-        await names.replace(dataclasses.replace(pointer, moved_from=None, token=new_token()), version=version)
+        await names.replace(pointer.renamed(token=new_token()), version=version)
         return
     left, left_version = known
     changed: Any = {"token": new_token(), "time_ms": env.time.now_ms()}
-    if left.state_of(pointer.table) is not NameState.LIVE:
+    is_there = left.table == pointer.table and left.state is NameState.LIVE
+    if not is_there or left.moved_from in (str(name), *above):
         # The view was dropped under the old name, or others have renamed it.
         elsewhere = left.moved_to or pointer.moved_from
         ended = dataclasses.replace(
-            pointer, state=NameState.MOVED, moved_to=elsewhere, moved_from=None, **changed
+            pointer, state=NameState.MOVED, moved_to=elsewhere, moved_from=None, renaming=None, **changed
         )
         await names.replace(ended, version=version)
         raise _gone_error(name)
+    if left.moved_from is not None:
+        # The old name is the new one of another renaming: whether it has the view is decided there.
+        with contextlib.suppress(NotFoundError):
+            await _settled(env, names, old, above=(*above, str(name)))
+        return
     if left.view != pointer.view:
         # A version was made under the old name: it has to be under the new one before that is all there is.
         await names.replace(dataclasses.replace(pointer, view=left.view, token=new_token()), version=version)
         return
-    moved = dataclasses.replace(left, state=NameState.MOVED, moved_to=str(name), **changed)
+    # While the old name is as it was read, the new one keeps its renaming; it was read before, so once more.
+    if (await names.look(name))[1] != version:
+        return
+    moved = dataclasses.replace(
+        left, state=NameState.MOVED, moved_to=str(name), renaming=pointer.renaming, **changed
+    )
     await names.replace(moved, version=left_version)
 
 
