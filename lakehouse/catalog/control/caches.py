@@ -104,7 +104,10 @@ class LakeCache:
         Args:
             target: ``catalog``, ``catalog.namespace``, ``database`` or ``database.table``, also as parts;
                 None = all that this account knows.
-            deep: drop the content of these tables as well: snapshots, schemas, manifests.
+            deep: drop the content of these tables as well, for all accounts: nodes, snapshots, schemas,
+                partitions, statistics, manifest lists and manifests are read again when they are asked for.
+                Blocks of data files stay, and so does what tables that are open hold: the newest snapshot
+                that they know.
 
         Example::
 
@@ -114,7 +117,7 @@ class LakeCache:
         account = self._own
         identities = await self._identities(catalog, path) if deep else set()
         dropped = account.drop(catalog, path)
-        dropped += sum([self._layers.drop_content(identity) for identity in identities])
+        dropped += self._layers.drop_content(identities)
         log.info(
             "caches refreshed", account=self._account, catalog=catalog, path=path, deep=deep, entries=dropped
         )

@@ -62,11 +62,12 @@ class BulkGraph(abc.ABC):
     ) -> ResolutionPage:
         """Resolves a list of names of tables, or the names of the tables of a namespace.
 
-        Names that are not there, or that fail, are reported each for itself.
+        Names that are not there, or that fail, are reported each for itself. Relations of the system are
+        found among tables and among views, before what users have in a namespace of that name.
 
         Args:
             names: full names, in the order of the result.
-            prefix: a namespace instead: a database, or ``catalog.namespace``.
+            prefix: a namespace instead: a database, ``catalog.namespace`` or ``information_schema``.
             begins: of these only tables whose names begin so.
             limit: names of a page; None = all of a list, 1,000 of a namespace.
             page_token: ``next_token`` of the page before.
@@ -170,12 +171,16 @@ class BulkGraph(abc.ABC):
     ) -> ResolutionPage:
         scope = ("prefix", self.account, kind.value, catalog, *namespace, "", begins)
         behind = None if token is None else self._tokens.read(scope, token)
-        system = self._system_views(kind, catalog, namespace, begins)
-        plan = plan_page(system, behind, limit=limit, name=lambda one: one.path[-1])
+        plan = plan_page(
+            self._system_relations(catalog, namespace, begins),
+            behind,
+            limit=limit,
+            name=lambda one: one.path[-1],
+        )
         users = None
         if plan.user_limit:
             users = await self._users_below(
-                kind, catalog, namespace, begins, plan.user_limit, plan.user_after, is_system=bool(system)
+                kind, catalog, namespace, begins, plan.user_limit, plan.user_after
             )
         page = merged_page(plan, users)
         following = None if page.token is None else self._tokens.make(scope, page.token)
@@ -190,8 +195,6 @@ class BulkGraph(abc.ABC):
         begins: str,
         limit: int,
         after: str | None,
-        *,
-        is_system: bool,
     ) -> UserPage[Resolution]:
         """Resolves a page of what users made; where the system has a namespace, users need not have it."""
         rows = list[Resolution]()
@@ -200,7 +203,7 @@ class BulkGraph(abc.ABC):
             try:
                 page = await self._listings.page(catalog, namespace, begins=begins, after=after, limit=left)
             except NotFoundError:
-                if not is_system:
+                if not self._is_system(catalog, namespace):
                     raise
                 return UserPage(rows=tuple(rows))
             rows += await self._listed(kind, catalog, page.entries)
@@ -208,12 +211,12 @@ class BulkGraph(abc.ABC):
             if after is None or len(rows) >= limit:
                 return UserPage(rows=tuple(rows), after=after)
 
-    def _system_views(
-        self, kind: NodeKind, catalog: str, namespace: RelationPath, begins: str
-    ) -> list[Resolution]:
-        """Returns the relations of information_schema that a listing of views has."""
-        own = None if catalog else self.engines.named(namespace)
-        if kind is not NodeKind.VIEW or not isinstance(own, NamespaceNode):
+    def _is_system(self, catalog: str, namespace: RelationPath) -> bool:
+        return not catalog and isinstance(self.engines.named(namespace), NamespaceNode)
+
+    def _system_relations(self, catalog: str, namespace: RelationPath, begins: str) -> list[Resolution]:
+        """Returns the system's relations of a namespace, which are listed as tables and as views."""
+        if not self._is_system(catalog, namespace):
             return []
         found = ResolutionStatus.FOUND
         return [
@@ -223,11 +226,11 @@ class BulkGraph(abc.ABC):
         ]
 
     async def _count(self, kind: NodeKind, catalog: str, namespace: RelationPath, begins: str) -> int:
-        own = len(self._system_views(kind, catalog, namespace, begins))
+        own = len(self._system_relations(catalog, namespace, begins))
         try:
             return own + await self._listings.count(catalog, namespace, kind=kind, begins=begins)
         except NotFoundError:
-            if not own:
+            if not self._is_system(catalog, namespace):
                 raise
             return own
 

@@ -447,7 +447,7 @@ class MetadataGraph(BulkGraph, LiveGraph):
         known = self._pointers.forget(number)
         if known is not None and known.pointer is not None:
             self._pointers.drop_name(known.catalog, known.path)
-            self._layers.drop_content(known.pointer.identity)
+            self._layers.drop_content([known.pointer.identity])
 
     async def _catalog_of(self, node: NamespaceNode) -> str:
         return next(name for name in self.sources.names if self._containers.catalog_id(name) == node.catalog)
@@ -483,9 +483,12 @@ def _unknown(number: ResourceId) -> NotFoundError:
 
 
 def _system_id(node: NamespaceNode | SystemViewNode, wanted: NodeKind | None) -> ResourceId:
-    """Returns the id of a system object when it is of the kind that is meant; its relations are views."""
-    kind = NodeKind.VIEW if node.kind is NodeKind.SYSTEM_VIEW else node.kind
-    if wanted in (None, kind, node.kind):
+    """Returns the id of a system object when it is of the kind that is meant.
+
+    Its relations are found among tables and among views: whoever reads them need not know who makes the rows.
+    """
+    kinds = (NodeKind.TABLE, NodeKind.VIEW) if isinstance(node, SystemViewNode) else ()
+    if wanted is None or wanted in (node.kind, *kinds):
         return node.id
     raise _other_kind(node.path, node.kind, wanted)
 

@@ -47,11 +47,13 @@ class Hydration:
         node = _made_before(known, pointer)
         if node is not None:
             return node
+        drops = known.drops
         made = await self._made(known, pointer)
         node = _made_before(known, pointer)
         if node is not None:  # by somebody who waited for the same content
             return node
-        if known.pointer is None or known.pointer.version == pointer.version:
+        is_newest = known.pointer is None or known.pointer.version == pointer.version
+        if is_newest and known.drops == drops:
             known.node = made
             self._pointers.kept(known)
         return made

@@ -9,7 +9,8 @@ and one that this process changed is not served at all, whatever loads were unde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import uuid
+from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary, finalize, ref
@@ -34,7 +35,8 @@ class Known:
     """Knowledge of one id: its pointer, which may be stale, and the node that was made of that pointer."""
 
     __slots__ = (
-        "__weakref__", "catalog", "id", "key", "look", "named_at", "node", "path", "pointer", "seen_at",
+        "__weakref__", "catalog", "drops", "id", "key", "look", "named_at", "node", "path", "pointer",
+        "seen_at",
     )  # fmt: skip
 
     def __init__(self, number: ResourceId, catalog: str, path: RelationPath) -> None:
@@ -43,6 +45,8 @@ class Known:
         self.look: Callable[[Any], Any]
         self.pointer: Pointer | None = None
         self.node: Node | None = None
+        self.drops = 0
+        """Times that its content was dropped: what was read before the last makes no node to keep."""
         self.seen_at = self.named_at = float("-inf")
         """Moments of the last looks at the version and at the name, by the steady clock."""
 
@@ -200,6 +204,13 @@ class Pointers:
             if known.key[: len(key)] == key:
                 known.named_at = float("-inf")
 
+    def content_dropped(self, identities: Collection[uuid.UUID]) -> None:
+        """Hears that content was dropped: nodes that were made of it are made anew."""
+        for known in list(self._by_key.values()):
+            if known.pointer is not None and known.pointer.identity in identities:
+                known.node = None
+                known.drops += 1
+
     def drop_pointer(self, catalog: str, path: RelationPath) -> None:
         """Forgets what a name stands for; listings still show the name."""
         key = self._layers.pointer_key(catalog, path)
@@ -237,6 +248,12 @@ class _Drops(DropListener):
         pointers = self._pointers()
         if pointers is not None and account == self._account:
             pointers.dropped(catalog, path)
+
+    def content_dropped(self, identities: Collection[uuid.UUID]) -> None:
+        """Hears of content, which accounts share."""
+        pointers = self._pointers()
+        if pointers is not None:
+            pointers.content_dropped(identities)
 
 
 def _there(pointer: Pointer | None) -> Pointer:

@@ -14,7 +14,7 @@ whose it is, so that dropping what is kept of one table drops that and nothing e
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -71,6 +71,10 @@ class DropListener(Protocol):
 
     def dropped(self, account: str, catalog: str | None, path: RelationPath) -> None:
         """Hears what was dropped of an account, as for :meth:`AccountLayers.drop`; must not raise."""
+        ...
+
+    def content_dropped(self, identities: Collection[uuid.UUID]) -> None:
+        """Hears whose content was dropped, for all accounts; must not raise."""
         ...
 
 
@@ -173,9 +177,13 @@ class Layers:
         log.info("cached names of an account dropped", account=account, entries=dropped)
         return dropped
 
-    def drop_content(self, identity: uuid.UUID) -> int:
-        """Drops what the layers of content keep of one relation; says how many entries."""
-        return sum([self.budget.invalidate_tag(tag) for tag in identity_tags(identity)])
+    def drop_content(self, identities: Collection[uuid.UUID]) -> int:
+        """Drops what the layers of content keep of relations; says how many entries."""
+        tags = [tag for identity in identities for tag in identity_tags(identity)]
+        dropped = sum([self.budget.invalidate_tag(tag) for tag in tags])
+        for listener in self.listeners:
+            listener.content_dropped(identities)
+        return dropped
 
     def _content(self, name: str, limiter: Limiter | None) -> CacheRegion[tuple[Hashable, ...], Any]:
         gate = None if limiter is None else self.limits.gate(limiter)

@@ -33,11 +33,12 @@ class BulkGraph:
     ) -> ResolutionPage:
         """Resolves a list of names of tables, or the names of the tables of a namespace.
 
-        Names that are not there, or that fail, are reported each for itself.
+        Names that are not there, or that fail, are reported each for itself. Relations of the system are
+        found among tables and among views, before what users have in a namespace of that name.
 
         Args:
             names: full names, in the order of the result.
-            prefix: a namespace instead: a database, or ``catalog.namespace``.
+            prefix: a namespace instead: a database, ``catalog.namespace`` or ``information_schema``.
             begins: of these only tables whose names begin so.
             limit: names of a page; None = all of a list, 1,000 of a namespace.
             page_token: ``next_token`` of the page before.

@@ -51,7 +51,10 @@ class LakeCache:
         Args:
             target: ``catalog``, ``catalog.namespace``, ``database`` or ``database.table``, also as parts;
                 None = all that this account knows.
-            deep: drop the content of these tables as well: snapshots, schemas, manifests.
+            deep: drop the content of these tables as well, for all accounts: nodes, snapshots, schemas,
+                partitions, statistics, manifest lists and manifests are read again when they are asked for.
+                Blocks of data files stay, and so does what tables that are open hold: the newest snapshot
+                that they know.
 
         Example::
 

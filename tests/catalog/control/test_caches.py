@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,23 @@ async def test_a_deep_refresh_of_one_table_leaves_the_others(tmp_path: Path) -> 
         assert await reads(lake, "db.second") == {"get": 2}
 
 
+async def test_a_deep_refresh_makes_nodes_anew(tmp_path: Path) -> None:
+    """The node of a version that did not change is made of content that is read again, for every account."""
+    async with lake_of(tmp_path, "first") as lake:
+        graphs = [lake.graph, lake.for_account("somebody").graph]
+        for graph in graphs:
+            node = await graph.table("db.first")
+            assert await graph.table("db.first") is node
+            await lake.cache.refresh("db.first")
+            assert await graph.resolve(node.id) is node
+            await lake.cache.refresh("db.first", deep=True)
+            with measure() as cost:
+                anew = await graph.resolve(node.id)
+            assert anew == node
+            assert anew is not node
+            assert cost.requests >= (2 if graph is lake.graph else 0)  # of others the pointers stay
+
+
 async def test_a_dropped_table_leaves_no_content(tmp_path: Path) -> None:
     """Dropping a table drops all that was kept of it, manifests included, and nothing of its neighbour."""
     async with lake_of(tmp_path, "first", "second") as lake:
@@ -208,6 +225,9 @@ async def test_listeners_hear_what_is_dropped(tmp_path: Path) -> None:
         def dropped(self, account: str, catalog: str | None, path: tuple[str, ...]) -> None:
             """Hears of a drop."""
             heard.append((account, catalog, path))
+
+        def content_dropped(self, identities: Collection[uuid.UUID]) -> None:
+            """Hears nothing that is asked for here."""
 
     async with lake_of(tmp_path) as lake:
         lake._state.layers.listeners.append(Listener())

@@ -334,7 +334,7 @@ async def test_a_content_that_is_gone_is_a_loud_error() -> None:
     world = GraphWorld()
     pointer = await world.graph.pointer(NAME)
     world.catalog.drop("sales.orders", purge=True)
-    world.layers.drop_content(pointer.identity)
+    world.layers.drop_content([pointer.identity])
     with pytest.raises(LakehouseError):
         await world.graph.table(NAME)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pyarrow as pa
 import pytest
 
 import lakehouse
+from lakehouse.catalog.graph import ResolutionPage
 from lakehouse.catalog.ids import NodeKind
 from lakehouse.catalog.nodes import NamespaceNode, SystemViewNode
 from lakehouse.catalog.system import BuiltinNode
@@ -159,62 +160,69 @@ async def test_hints_of_builtins_come_from_their_files() -> None:
         assert [hint.payload for hint in hints if hint is not None] == [b'{"cost":1}']
 
 
-async def test_listing_views_of_information_schema_pages_through_it() -> None:
-    """The relations of information_schema are listed as views, in pages, by prefix and with their number."""
-    async with _lake("pages") as lake:
-        names, token = list[str](), None
-        while True:
-            page = await lake.graph.resolve_views(
-                prefix="information_schema", limit=3, page_token=token, count=True
-            )
-            assert page.total == len(RELATIONS)
-            assert [item.index for item in page.items] == [*range(len(page.items))]
-            names += [item.name for item in page.items]
-            token = page.next_token
-            if token is None:
-                break
-        assert names == [f"information_schema.{name}" for name in sorted(RELATIONS)]
-        page = await lake.graph.resolve_views(prefix="INFORMATION_SCHEMA", begins="table")
-        assert [item.name.partition(".")[2] for item in page.items] == ["table_constraints", "tables"]
-        with pytest.raises(NotFoundError):
-            await lake.graph.resolve_tables(prefix="information_schema")
+async def _listed(
+    resolve: Callable[..., Awaitable[ResolutionPage]], limit: int, begins: str = ""
+) -> tuple[list[str], int | None]:
+    """Names of all pages of information_schema, and the total that the last one told."""
+    names, token = list[str](), None
+    while True:
+        page = await resolve(
+            prefix="information_schema", begins=begins, limit=limit, page_token=token, count=True
+        )
+        assert [item.index for item in page.items] == [*range(len(page.items))]
+        names += [item.path[-1] for item in page.items]
+        token = page.next_token
+        if token is None:
+            return names, page.total
 
 
-async def test_system_and_user_rows_of_one_namespace_are_merged_without_loss() -> None:
+@pytest.mark.parametrize("kind", ["tables", "views"])
+async def test_listing_information_schema_pages_through_it(kind: str) -> None:
+    """The system's relations are listed as tables and as views, in pages, by prefix and with their number."""
+    async with _lake(f"pages-{kind}") as lake:
+        resolve = getattr(lake.graph, f"resolve_{kind}")
+        assert await _listed(resolve, 3) == (sorted(RELATIONS), len(RELATIONS))
+        assert await _listed(resolve, 3, begins="table") == (["table_constraints", "tables"], 2)
+        assert await _listed(resolve, 3, begins="none") == ([], 0)
+        page = await resolve(prefix="INFORMATION_SCHEMA")
+        assert {item.kind for item in page.items} == {NodeKind.SYSTEM_VIEW}
+
+
+@pytest.mark.parametrize("kind", ["table", "view"])
+async def test_system_and_user_rows_of_one_namespace_are_merged_without_loss(kind: str) -> None:
     """A database of that name that an earlier release made is listed behind the system's relations."""
-    async with _lake("merged") as lake:
+    async with _lake(f"merged-{kind}") as lake:
         key = database_key("information_schema")
         await lake.store.put_if_absent(
             key,
             encode_database(DatabaseMarker(name="information_schema", comment=None, token="t")),
             token="t",
         )
+        names, env = lake._state.names, lake._state.env
         for name in ("u1", "u2", "u3"):
-            await lake.create_view(f"own.{name}", {"duckdb": "select 1"}, columns=["x"])
             old, new = TableName("own", name), TableName("information_schema", name)
-            await rename_view(lake._state.env, lake._state.names, old, new)
+            if kind == "view":
+                await lake.create_view(str(old), {"duckdb": "select 1"}, columns=["x"])
+                await rename_view(env, names, old, new)
+            else:
+                await lake.create_table(str(old), pa.schema({"id": pa.int64()}))
+                await names.move(old, new, await names.resolve(old), time_ms=1)
+        expected = [*sorted(RELATIONS), "u1", "u2", "u3"]
         for limit in (1, 2, len(RELATIONS), len(RELATIONS) + 1, 100):
-            names, token = list[str](), None
-            while True:
-                page = await lake.graph.resolve_views(
-                    prefix="information_schema", limit=limit, page_token=token, count=True
-                )
-                names += [item.path[-1] for item in page.items]
-                token = page.next_token
-                if token is None:
-                    break
-            assert names == [*sorted(RELATIONS), "u1", "u2", "u3"]
-            assert page.total == len(names)
+            resolve = getattr(lake.graph, f"resolve_{kind}s")
+            assert await _listed(resolve, limit) == (expected, len(expected))
 
 
-async def test_a_system_view_is_no_table() -> None:
-    """A list of names finds relations of information_schema among views, and not among tables."""
+async def test_a_list_of_names_finds_system_relations_among_tables_and_views() -> None:
+    """A relation of information_schema is read as either; a user's view is no table."""
     async with _lake("kinds") as lake:
         names = ["information_schema.tables", "own.v", "own.t0"]
         views = await lake.graph.resolve_views(names)
         assert [item.status.value for item in views.items] == ["found", "found", "not_found"]
         tables = await lake.graph.resolve_tables(names)
-        assert [item.status.value for item in tables.items] == ["not_found", "not_found", "found"]
+        assert [item.status.value for item in tables.items] == ["found", "not_found", "found"]
+        with pytest.raises(NotFoundError, match="is a system_view, not a table"):
+            await lake.graph.table("information_schema.tables")
 
 
 async def test_accounts_share_builtins_and_no_hints() -> None:

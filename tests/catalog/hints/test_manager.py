@@ -208,7 +208,7 @@ async def test_dropping_a_tables_content_drops_its_hints() -> None:
     provider = Provider()
     manager = EngineHintManager(layers.hints, providers=[provider], discover=False)
     await manager.hint(_NODE, _PG16, _TYPE)
-    assert layers.drop_content(_NODE.id.uuid) == 1
+    assert layers.drop_content([_NODE.id.uuid]) == 1
     await manager.hint(_NODE, _PG16, _TYPE)
     assert len(provider.asked) == 2
 

@@ -114,7 +114,7 @@ async def test_content_of_one_identity_goes_alone() -> None:
     for identity in (ONE, OTHER):
         for layer in (made.table, made.schema, made.partitions):
             layer.put((str(identity), "1"), "content", tags=identity_tags(identity))
-    assert made.drop_content(ONE) == 3
+    assert made.drop_content([ONE]) == 3
     assert made.table.get_if_present((str(ONE), "1")) is None
     assert made.schema.get_if_present((str(OTHER), "1")) == "content"
 

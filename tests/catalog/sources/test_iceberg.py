@@ -251,7 +251,7 @@ async def test_a_version_that_is_kept_no_more_is_read_again() -> None:
     async with _attached({"type": "directory", "warehouse": root}, "evicted") as (lake, _clock):
         pointer = await lake.graph.pointer(NAME)
         await _write(f"{root}/web/events", 2)
-        lake._state.layers.drop_content(pointer.identity)
+        lake._state.layers.drop_content([pointer.identity])
         facts = await lake._state.sources.get("ice").table(pointer)
         assert facts.current_snapshot == FIRST
 
