@@ -6,13 +6,44 @@ memory of one batch, and no addresses besides: files are read, not mapped.
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
-__all__ = ["Spill"]
+from lakehouse.errors import UnavailableError
+
+__all__ = ["PrivateDirectory", "Spill"]
+
+
+class PrivateDirectory:
+    """A directory that only this user can enter, for a library that spills by itself.
+
+    It is gone when it is closed, and at the latest when nothing refers to it or the process ends; a forked
+    child leaves it to its parent.
+
+    Args:
+        folder: where it is made; None = where the system keeps such things.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        try:
+            self.path = tempfile.mkdtemp(prefix="lakehouse-spill-", dir=folder)
+        except OSError as error:
+            place = folder or tempfile.gettempdir()
+            raise UnavailableError(
+                f"no directory for spilled bytes can be made in {place}: {error.strerror or error}",
+                path=place,
+            ) from error
+        self._dropped = weakref.finalize(self, _delete, self.path, os.getpid())
+
+    def close(self) -> None:
+        """Deletes it with all that is in it."""
+        self._dropped()
 
 
 class Spill:
@@ -54,3 +85,8 @@ class Spill:
     def _file(self, number: int) -> Path:
         assert self._place is not None
         return Path(self._place.name) / str(number)
+
+
+def _delete(path: str, pid: int) -> None:
+    if pid == os.getpid():
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,232 @@
+"""One statement under way: a cursor of DuckDB, and everything that ends with it.
+
+Each call of DuckDB runs in a thread while the loop goes on. A call that is cancelled ends within moments:
+what it waits for on the loop is cancelled first, since DuckDB cannot interrupt code of ours, then DuckDB
+is interrupted until the thread has come back.
+
+Invariant: when a statement is closed, none of its threads, coroutines, views, sources and files is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from lakehouse.errors import InvalidInputError, UnavailableError
+from lakehouse.sql.engine.batch_stream import BatchStream
+from lakehouse.sql.engine.database import CONFIGURABLE, Database
+from lakehouse.sql.engine.failures import SqlFailure, SqlFailureError, said_by_duckdb
+from lakehouse.sql.engine.loop_bridge import LoopBridge
+from lakehouse.sql.engine.virtual_files import VirtualFiles
+
+if TYPE_CHECKING:
+    from lakehouse.io.cost import Cost
+
+__all__ = ["SqlParameters", "SqlStatement"]
+
+R = TypeVar("R")
+
+SqlParameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values for ``$1`` or ``?`` in order, or for ``$name`` by name."""
+_BATCH_ROWS = 65_536
+_BUFFER_BYTES = 1024 * 1024
+"""Bytes of a result that DuckDB makes ahead; with its own 10 MB, a slow source shows its first rows late."""
+_AGAIN_S = 0.05
+_EXPLAIN = "EXPLAIN "
+_PLAN = "EXPLAIN (FORMAT JSON) "
+_READING = frozenset({"SELECT", "EXPLAIN", "MULTI"})
+"""DuckDB's types of statements that only read; ``PIVOT`` is two of them."""
+
+
+class SqlStatement:
+    """A turn of an instance, from :meth:`SqlInstance.statement`; calls of it run one after another."""
+
+    def __init__(self, database: Database) -> None:
+        self.bridge = LoopBridge()
+        """Runs coroutines for sources and files."""
+        self.files = VirtualFiles(self.bridge)
+        """Files that the statement's text may open, and no others."""
+        self._database = database
+        self._cursor: Any = None
+        self._reader: Any = None
+        self._one_call = asyncio.Lock()
+        self._call: concurrent.futures.Future[Any] | None = None
+        self._ended = False
+
+    @property
+    def cost(self) -> Cost:
+        """Requests to stores that its bridge has made."""
+        return self.bridge.cost
+
+    async def open(self) -> None:
+        """Makes the cursor."""
+        self._database.file_system.admit(self.files)
+        await self.run(self._open_cursor)
+
+    async def register(self, name: str, source: object) -> None:
+        """Lets SQL read a source of Arrow data by name, in this statement only."""
+        await self.run(lambda: self._cursor.register(name, source))
+
+    async def define(self, name: str, query: str) -> None:
+        """Makes a view that this statement only can read."""
+        await self.execute(f"CREATE TEMPORARY VIEW {_quoted(name)} AS {query}")
+
+    async def configure(self, name: str, value: str | int | bool) -> None:
+        """Sets one of the settings that a statement may have for itself."""
+        if name not in CONFIGURABLE:
+            raise InvalidInputError(
+                f"{name!r} is no setting of a statement: {', '.join(CONFIGURABLE)}", name=name
+            )
+        text = str(value).replace("'", "''")
+        await self.execute(f"SET SESSION {name} = '{text}'")
+
+    async def execute(self, text: str, parameters: SqlParameters = None) -> list[tuple[Any, ...]]:
+        """Runs a command of ours whose result is small, and returns its rows."""
+        return await self.run(self._execute, text, parameters)
+
+    async def plan(self, text: str, parameters: SqlParameters = None) -> list[dict[str, Any]]:
+        """DuckDB's plan of a query, as the trees that ``EXPLAIN (FORMAT JSON)`` gives; reads no rows."""
+        rows = await self.run(self._execute, text, parameters, _PLAN)
+        try:
+            found: list[dict[str, Any]] = json.loads(rows[0][1])
+        except RecursionError as error:
+            raise InvalidInputError("the query is nested too deeply for its plan to be read") from error
+        return found
+
+    async def stream(
+        self, text: str, parameters: SqlParameters = None, *, batch_rows: int = _BATCH_ROWS
+    ) -> BatchStream:
+        """Begins one query, and returns its rows as they are made.
+
+        Args:
+            text: a query; anything that does more than read is refused.
+            parameters: values for its parameters.
+            batch_rows: rows of a batch at most.
+        """
+        return BatchStream(self, await self.run(self._open_reader, text, parameters, batch_rows))
+
+    async def run(self, work: Callable[..., R], *args: Any) -> R:
+        """Runs calls of DuckDB in a thread; a failure of them is raised as an error of ours."""
+        async with self._one_call:
+            if self._ended:
+                raise InvalidInputError("this statement of SQL has ended", kind="closed")
+            self._call = call = self._database.call(partial(self._guarded, partial(work, *args)))
+            try:
+                return await asyncio.wrap_future(call)
+            except asyncio.CancelledError:
+                await self.end()
+                raise
+
+    async def end(self) -> None:
+        """Cancels what is under way and waits until DuckDB has let go; nothing can be run afterwards."""
+        self._ended = True
+        self.bridge.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._interrupt()
+            while self._call is not None and not self._call.done():
+                with anyio.move_on_after(_AGAIN_S):
+                    await _ended(self._call)
+                # Once is not enough: DuckDB forgets an interrupt that comes before the query has begun.
+                await self._interrupt()
+
+    async def aclose(self) -> None:
+        """Ends the statement and gives everything back; it may be called twice."""
+        await self.end()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wrap_future(self._database.call(self._close))
+            await self.bridge.aclose()
+        self._database.file_system.forget(self.files)
+
+    def close_reader(self) -> None:
+        """Closes the reader of the stream; on a thread."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    async def _interrupt(self) -> None:
+        if self._cursor is not None:
+            await asyncio.wrap_future(self._database.control(self._cursor.interrupt))
+
+    def _open_cursor(self) -> None:
+        self._cursor = self._database.connection.cursor()
+        self._cursor.execute(f"SET SESSION streaming_buffer_size = '{_BUFFER_BYTES}B'")
+
+    def _open_reader(self, text: str, parameters: SqlParameters, batch_rows: int) -> Any:
+        self._check_reading(text)
+        try:
+            with said_by_duckdb():
+                relation = self._cursor.sql(text, params=parameters)
+        except SqlFailureError as raised:
+            raise SqlFailureError(self._located(raised.failure, text, parameters)) from None
+        self._reader = relation.to_arrow_reader(batch_rows)
+        return self._reader
+
+    def _check_reading(self, text: str) -> None:
+        """Refuses what the statement's author should not have let through: more than one, or no query."""
+        kinds = []
+        for statement in self._cursor.extract_statements(text):
+            try:
+                kinds.append(statement.type.name)
+            except ValueError:  # a type that DuckDB's Python layer does not know
+                kinds.append("UNKNOWN")
+        if len(kinds) != 1 or kinds[0] not in _READING:
+            raise InvalidInputError(
+                f"one query is expected here, and this is {' and '.join(kinds) or 'nothing'}", kinds=kinds
+            )
+
+    def _execute(self, text: str, parameters: SqlParameters, prefix: str = "") -> list[tuple[Any, ...]]:
+        with said_by_duckdb(moved=len(prefix)):
+            rows: list[tuple[Any, ...]] = self._cursor.execute(prefix + text, parameters).fetchall()
+        return rows
+
+    def _located(self, failure: SqlFailure, text: str, parameters: SqlParameters) -> SqlFailure:
+        """The failure with its place, which DuckDB tells of a query that it was to explain, not to run."""
+        if failure.offset is None and failure.category in ("binder", "catalog"):
+            try:
+                self._execute(text, parameters, _EXPLAIN)
+            except SqlFailureError as again:
+                if again.failure.category == failure.category:
+                    return again.failure
+        return failure
+
+    def _guarded(self, work: Callable[[], R]) -> R:
+        """Runs work on a thread; what it raises beyond our own errors ends here."""
+        try:
+            with self.files.asking(), said_by_duckdb():
+                return work()
+        except SqlFailureError as raised:
+            error = self._error(raised.failure)
+        raise error
+
+    def _error(self, failure: SqlFailure) -> BaseException:
+        if self._ended:
+            return UnavailableError("the statement was interrupted", kind="interrupted")
+        error, self.bridge.error = self.bridge.error, None
+        if error is not None:
+            return error
+        self._database.is_broken |= failure.is_fatal
+        return failure.to_error(self._database.settings, self.files)
+
+    def _close(self) -> None:
+        self.close_reader()
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            cursor.close()
+
+
+def _quoted(name: str) -> str:
+    """A name as SQL writes it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+async def _ended(call: concurrent.futures.Future[Any]) -> None:
+    """Waits until a call has ended, however it did, and lets it go on where the wait is cancelled."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    call.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+    await ended.wait()
