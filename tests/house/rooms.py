@@ -100,7 +100,7 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         ),
         *("inventory", "statistics", "pins", "views", "bundles", "accounts"),
     ),
-    "sql": ("text", "engine"),
+    "sql": ("text", "engine", "providers", "relations", "system", "session"),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "sync": (
         *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "inventory", "query", "writer"),
