@@ -17,7 +17,7 @@ from dataclasses import replace
 from lakehouse.catalog.graph.hydration import full_path
 from lakehouse.catalog.graph.listings import Listings
 from lakehouse.catalog.graph.meanings import container_meanings, missing_error
-from lakehouse.catalog.graph.page_tokens import PageTokens
+from lakehouse.catalog.graph.page_tokens import malformed_token_error, page_token, read_page_token
 from lakehouse.catalog.graph.references import NameRef, Reference, reference_parts
 from lakehouse.catalog.graph.results import Resolution, ResolutionPage, ResolutionStatus
 from lakehouse.catalog.graph.system_side import Engines
@@ -42,7 +42,6 @@ class BulkGraph(abc.ABC):
     sources: SourceSet
     engines: Engines
     _listings: Listings
-    _tokens: PageTokens
     _at_once: int
     """Names that one call resolves at once."""
 
@@ -127,14 +126,14 @@ class BulkGraph(abc.ABC):
         self, kind: NodeKind, refs: list[Reference], limit: int | None, token: str | None
     ) -> ResolutionPage:
         scope = ("list", self.account, kind.value, _digest(refs))
-        first = 0 if token is None else int(self._tokens.read(scope, token))
+        first = 0 if token is None else _place(read_page_token(scope, token), refs)
         last = len(refs) if limit is None else min(first + limit, len(refs))
 
         async def resolve(index: int) -> Resolution:
             return await self._fate(kind, index, refs[index])
 
         items = [one async for one in map_bounded(resolve, range(first, last), self._at_once)]
-        following = self._tokens.make(scope, str(last)) if last < len(refs) else None
+        following = page_token(scope, str(last)) if last < len(refs) else None
         return ResolutionPage(items=tuple(items), next_token=following, total=len(refs))
 
     async def _fate(self, kind: NodeKind, index: int, ref: Reference) -> Resolution:
@@ -170,7 +169,7 @@ class BulkGraph(abc.ABC):
         token: str | None,
     ) -> ResolutionPage:
         scope = ("prefix", self.account, kind.value, catalog, *namespace, "", begins)
-        behind = None if token is None else self._tokens.read(scope, token)
+        behind = None if token is None else read_page_token(scope, token)
         plan = plan_page(
             self._system_relations(catalog, namespace, begins),
             behind,
@@ -183,7 +182,7 @@ class BulkGraph(abc.ABC):
                 kind, catalog, namespace, begins, plan.user_limit, plan.user_after
             )
         page = merged_page(plan, users)
-        following = None if page.token is None else self._tokens.make(scope, page.token)
+        following = None if page.token is None else page_token(scope, page.token)
         items = tuple([replace(one, index=at) for at, one in enumerate(page.rows)])
         return ResolutionPage(items=items, next_token=following)
 
@@ -251,6 +250,13 @@ def _written(ref: Reference) -> RelationPath:
         return _written(ref.name)
     parts = reference_parts(ref)
     return () if isinstance(parts, ResourceId) else parts
+
+
+def _place(text: str, refs: Sequence[Reference]) -> int:
+    """Returns the place in a list that a token names."""
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(len(refs)))) or int(text) > len(refs):
+        raise malformed_token_error()
+    return int(text)
 
 
 def _digest(refs: Sequence[Reference]) -> str:

@@ -23,7 +23,6 @@ from lakehouse.catalog.graph.meanings import (
     missing_error,
     relation_meaning,
 )
-from lakehouse.catalog.graph.page_tokens import PageTokens
 from lakehouse.catalog.graph.partition_reads import changed_in
 from lakehouse.catalog.graph.pointers import Known, Pointers
 from lakehouse.catalog.graph.references import Reference, reference_parts, show_name
@@ -62,8 +61,6 @@ __all__ = ["MetadataGraph"]
 
 N = TypeVar("N", bound=Node)
 _NO_PARTS: RelationPath = ()
-_PAGES = b"lakehouse pages 1"
-"""Key of the seals of page tokens: the same everywhere, so that any process goes on with a listing."""
 
 
 class MetadataGraph(BulkGraph, LiveGraph):
@@ -95,7 +92,6 @@ class MetadataGraph(BulkGraph, LiveGraph):
         self._hydration = Hydration(layers, self._pointers)
         self._listings = Listings(account, layers, sources)
         self._containers = Containers(account, self._listings, sources)
-        self._tokens = PageTokens(_PAGES)
         self._at_once = layers.settings.catalog.load_concurrency
 
     def __repr__(self) -> str:

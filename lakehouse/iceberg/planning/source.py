@@ -2,7 +2,7 @@
 
 Both never change, so they are cached by path and length, for each scope apart. A manifest is served only when
 it is whole: as long as the list says, with as many entries as the list counts. What fails is not cached. A
-manifest that another scope holds is taken over for a HEAD of its own: no bytes, no decoding, no more memory.
+list or manifest that another scope holds is taken over for a HEAD of one's own: neither bytes nor decoding.
 
 Invariant: entries that are handed out are live, and have what they inherit.
 """
@@ -14,10 +14,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from lakehouse.cache import CacheBudget, CacheRegion, CacheSpec
-from lakehouse.errors import CorruptionError, NotFoundError
+from lakehouse.errors import CorruptionError, LakehouseError
 from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.manifests import (
     ManifestColumns,
@@ -35,18 +35,28 @@ from lakehouse.io.work import in_thread, or_none
 
 __all__ = ["ManifestSource", "PlanCaches", "decode_whole"]
 
+T = TypeVar("T")
+
 _DECODED_BYTES = 1 << 20
 """Bytes of manifests that are decoded together: enough for many small ones, little beside what is fetched."""
 
 
-def _weigh_list(manifests: Sequence[ManifestFile]) -> int:
-    return 600 * len(manifests)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _ManifestList:
+    """A manifest list as it is held: a tuple cannot be referred to weakly."""
+
+    manifests: tuple[ManifestFile, ...]
 
 
 _Held = ManifestColumns | weakref.ref[ManifestColumns]
 """Entries of a manifest: its own, or those that another scope holds as long as it holds them."""
+_HeldList = _ManifestList | weakref.ref[_ManifestList]
 _TAKEN_OVER_BYTES = 100
 _OBJECTS_BYTES = 5_000
+
+
+def _weigh_list(held: _HeldList) -> int:
+    return 600 * len(held.manifests) if isinstance(held, _ManifestList) else _TAKEN_OVER_BYTES
 
 
 def _weigh_columns(columns: _Held) -> int:
@@ -67,11 +77,12 @@ _PUFFIN = CacheSpec(name="puffin")
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
-    """A manifest that some scope holds."""
+class _Copy(Generic[T]):
+    """A manifest or a manifest list that some scope holds."""
 
-    columns: weakref.ref[ManifestColumns]
-    version: str | None
+    content: weakref.ref[T]
+    size: int
+    version: str
     """Version of the object that it was decoded from."""
 
 
@@ -88,8 +99,8 @@ class PlanCaches:
 
     def __init__(self, budget: CacheBudget, scope: Scope | None = None) -> None:
         self._budget, self._scope = budget, scope or Scope()
-        self.copies: CacheRegion[tuple[str, str, int], _Copy] = budget.region(_COPIES)
-        """Manifests that scopes hold, by store, path and length."""
+        self._copies: CacheRegion[tuple[str, type[object], str], _Copy[Any]] = budget.region(_COPIES)
+        """Manifests and lists that scopes hold, by store, class and path."""
 
     @property
     def puffin(self) -> CacheRegion[tuple[Hashable, ...], Any]:
@@ -97,7 +108,7 @@ class PlanCaches:
         return self._budget.region(_PUFFIN, group=self._scope.who)
 
     @property
-    def lists(self) -> CacheRegion[str, tuple[ManifestFile, ...]]:
+    def lists(self) -> CacheRegion[str, _HeldList]:
         """Manifests by path of the list."""
         return self._budget.region(_LISTS, group=self._scope.who)
 
@@ -111,11 +122,16 @@ class PlanCaches:
         """Columns of files with bounds, by the paths of their manifests."""
         return self._budget.region(_FILES, group=self._scope.who)
 
-    def offer(self, store: str, path: str, columns: ManifestColumns, size: int, version: str | None) -> None:
-        """Lets other scopes of a store know of a manifest; one whose object has no version cannot be told."""
-        if store and version is not None and self._scope.who is not None:
-            copy = _Copy(weakref.ref(columns), version)
-            self.copies.put((store, path, size), copy, tags=(scope_tag(self._scope.who),))
+    def offer(self, store: str, path: str, content: object, fetched: Fetched) -> None:
+        """Lets other scopes of a store know of content, where its object has a version to know it by."""
+        if store and fetched.version is not None and self._scope.who is not None:
+            copy = _Copy(weakref.ref(content), len(fetched.data), fetched.version)
+            self._copies.put((store, type(content), path), copy, tags=(scope_tag(self._scope.who),))
+
+    def offered(self, store: str, path: str, kind: type[T]) -> _Copy[T] | None:
+        """Returns content of an object that some scope of a store holds."""
+        copy: _Copy[T] | None = self._copies.get_if_present((store, kind, path)) if store else None
+        return None if copy is None or copy.content() is None else copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +211,22 @@ class ManifestSource:
             files.has_grown = False
 
     async def _listed(self, path: str) -> tuple[ManifestFile, ...]:
-        async def load(_: str) -> tuple[ManifestFile, ...]:
-            data = bytes((await self._fetched(path)).data)
-            return await in_thread(partial(decode_manifest_list, key=path), data)
+        async def load(_: str) -> _HeldList:
+            copy = self.caches.offered(self.locations.store_digest, path, _ManifestList)
+            if copy is not None and await self._is_same(path, copy):
+                return copy.content
+            fetched = await self._fetched(path)
+            read = await in_thread(partial(decode_manifest_list, key=path), bytes(fetched.data))
+            made = _ManifestList(tuple(read))
+            self.caches.offer(self.locations.store_digest, path, made, fetched)
+            return made
 
-        return await self.caches.lists.get(path, load, tags=self.tags) or ()
+        while True:
+            held = await self.caches.lists.get(path, load, tags=self.tags)
+            alive = held() if isinstance(held, weakref.ref) else held
+            if alive is not None:
+                return alive.manifests
+            self.caches.lists.invalidate(path)  # whoever held it let it go
 
     async def _unlisted(self, path: str, snapshot: int) -> ManifestFile:
         """Returns a manifest of version 1 that no list describes: it is read to be known."""
@@ -212,23 +239,26 @@ class ManifestSource:
         self, keys: Iterable[tuple[str, int]]
     ) -> dict[tuple[str, int], weakref.ref[ManifestColumns]]:
         """Returns manifests that other scopes hold, where this one's credentials reach the same objects."""
-        known: dict[tuple[str, int], _Copy] = {}
+        known = dict[tuple[str, int], _Copy[ManifestColumns]]()
         for path, length in keys:
-            store = self.locations.store_digest
-            copy = self.caches.copies.get_if_present((store, path, length)) if store else None
-            if copy is not None and copy.columns() is not None:
+            copy = self.caches.offered(self.locations.store_digest, path, ManifestColumns)
+            if copy is not None and copy.size == length:
                 known[path, length] = copy
 
         async def prove(key: tuple[str, int]) -> tuple[tuple[str, int], bool]:
-            place = self.locations.find(key[0])
-            try:
-                head = await place.store.head(place.key)
-            except NotFoundError:
-                return key, False
-            return key, (head.size, head.version) == (key[1], known[key].version)
+            return key, await self._is_same(key[0], known[key])
 
         async with aclosing(map_bounded(prove, known, self.at_once)) as proven:
-            return {key: known[key].columns async for key, is_same in proven if is_same}
+            return {key: known[key].content async for key, is_same in proven if is_same}
+
+    async def _is_same(self, path: str, copy: _Copy[Any]) -> bool:
+        """Returns whether one's own credentials reach the object that a copy was decoded from, by a HEAD."""
+        place = self.locations.find(path)
+        try:
+            head = await place.store.head(place.key)
+        except LakehouseError:
+            return False  # the answer to a HEAD has no body: the GET that follows is told why
+        return (head.size, head.version) == (copy.size, copy.version)
 
     async def _loaded(self, manifests: Sequence[ManifestFile]) -> list[ManifestColumns]:
         """Fetches manifests; those that have arrived are decoded together, which is quicker, by the way."""
@@ -239,7 +269,7 @@ class ManifestSource:
         async def decode() -> None:
             decoded = await in_thread(decode_whole, [(one, bytes(fetched.data)) for one, fetched in waiting])
             for (manifest, fetched), columns in zip(waiting, decoded, strict=True):
-                self._offer(manifest, fetched, columns)
+                self.caches.offer(self.locations.store_digest, manifest.path, columns, fetched)
             loaded.extend(decoded)
             waiting.clear()
 
@@ -270,12 +300,8 @@ class ManifestSource:
     def decoded(self, manifest: ManifestFile, fetched: Fetched, columns: ManifestColumns) -> LiveEntries:
         """Keeps what :func:`decode_whole` made of a fetched manifest, and returns its live entries."""
         self.caches.manifests.put((manifest.path, manifest.length), columns)
-        self._offer(manifest, fetched, columns)
+        self.caches.offer(self.locations.store_digest, manifest.path, columns, fetched)
         return LiveEntries.of(manifest, columns)
-
-    def _offer(self, manifest: ManifestFile, fetched: Fetched, columns: ManifestColumns) -> None:
-        store = self.locations.store_digest
-        self.caches.offer(store, manifest.path, columns, manifest.length, fetched.version)
 
     async def _fetched(self, path: str) -> Fetched:
         place = self.locations.find(path)

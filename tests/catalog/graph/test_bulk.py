@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.catalog.graph import NameRef, Resolution, ResolutionStatus
+from lakehouse.catalog.graph import NameRef, Resolution, ResolutionStatus, bulk
+from lakehouse.catalog.graph.page_tokens import page_token
 from lakehouse.errors import CorruptionError, InvalidInputError, NotFoundError, UnavailableError
 from tests.kit.graphs import SCHEMA, GraphWorld
 
@@ -196,3 +197,15 @@ async def test_what_is_asked_for_has_to_be_clear() -> None:
         await world.graph.resolve_tables("mem.many.t0000")
     with pytest.raises(NotFoundError):
         await world.graph.resolve_tables(prefix="mem.none")
+
+
+@pytest.mark.parametrize("after", ["", "s", "x=1", "7", "-1", "٣", "9" * 5000, "\udc80"])
+async def test_a_made_up_token_is_another_place_or_refused(after: str) -> None:
+    """Who makes up a token, digest and all, is refused or gets names that he may list anyway."""
+    world, names = _many(3), ["mem.many.t0000", "mem.many.t0001"]
+    listing = page_token(("prefix", "default", "table", "mem", "many", "", ""), after)
+    with pytest.raises(InvalidInputError, match="page token"):
+        await world.graph.resolve_tables(prefix="mem.many", page_token=listing)
+    place = page_token(("list", "default", "table", bulk._digest(names)), after)
+    with pytest.raises(InvalidInputError, match="page token"):
+        await world.graph.resolve_tables(names, page_token=place)

@@ -51,11 +51,13 @@ class _Lake:
 
         return IcebergTable("t", places, metadata, reload=reload, caches=self.budget, settings=Settings())
 
-    def asked(self, key: str) -> tuple[int, int]:
-        """Gets and heads of manifests by a key since the last call, answered with 200."""
-        asked = [one for one in self.files.asked if one[0] == key and one[2] == 200 and "/m" in one[1]]
-        asked = [one for one in asked if "metadata/m" in one[1]]
-        heads = [one for one in self.files.heads if one[0] == key and one[2] == 200]
+    def asked(self, key: str, what: str = "metadata/m") -> tuple[int, int]:
+        """Gets and heads of manifests, or lists, by a key since the last call, answered with 200."""
+
+        def of(asked: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+            return [one for one in asked if one[0] == key and one[2] == 200 and what in one[1]]
+
+        asked, heads = of(self.files.asked), of(self.files.heads)
         self.files.asked.clear()
         self.files.heads.clear()
         return len(asked) - len(heads), len(heads)
@@ -83,6 +85,28 @@ async def test_other_credentials_prove_themselves_by_heads(files: ExpiringStore)
         assert lake.asked("b") == (0, 0)
         held = {s.group: s.weight for s in lake.budget.stats() if s.name == "iceberg-manifests"}
         assert held[str(other._locations.scope.who)] < held[str(one._locations.scope.who)] / 3
+
+
+async def test_manifest_lists_are_taken_over_too(files: ExpiringStore) -> None:
+    """A list that others have read costs a HEAD once, a GET when its holder lets go or it was replaced."""
+    lake = _Lake(files)
+    async with await lake.open("a") as one, await lake.open("b") as other:
+        await one.plan()
+        assert lake.asked("a", "metadata/snap") == (1, 0)
+        assert len(await other.plan()) == 30
+        assert lake.asked("b", "metadata/snap") == (0, 1)
+        assert len(await other.plan()) == 30
+        assert lake.asked("b", "metadata/snap") == (0, 0)
+        lake.scopes.leave(one._locations.scope)
+        assert len(await other.plan()) == 30
+        assert lake.asked("b", "metadata/snap") == (1, 0)
+        name = next(name for name in files.objects if "metadata/snap" in name)
+        files.objects[name] = files.objects[name][:-1] + b"\0"
+        files.keys.add("c")
+        async with await lake.open("c") as third:
+            with pytest.raises(Exception, match="metadata/snap"):
+                await third.plan()
+        assert lake.asked("c", "metadata/snap") == (1, 1)
 
 
 async def test_content_never_reaches_who_may_not_read_it(files: ExpiringStore) -> None:
