@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -147,16 +147,17 @@ class ManifestColumns:
         if not all(counts) or any(one is not None and one.rows is not None for one in keyed):
             return None
         cuts = [0, *itertools.accumulate(counts)]
+        shared = {name: getattr(self, name) for name in _SHARED}
         columns = [_cut(getattr(self, name), cuts) for name in _CUT]
         return [
-            replace(self, key=key, count=count, **dict(zip(_CUT, part, strict=True)))
+            type(self)(key=key, count=count, **shared, **dict(zip(_CUT, part, strict=True)))
             for key, count, *part in zip(keys, counts, *columns, strict=True)
         ]
 
     def status_counts(self) -> tuple[int, int, int]:
         """Numbers of entries that were there before, added and deleted."""
-        existing, added, deleted = np.bincount(self.status.all(), minlength=3).tolist()
-        return existing, added, deleted
+        count_of = self.status.count_of
+        return count_of(EXISTING), count_of(ADDED), count_of(DELETED)
 
     def live(self) -> I64:
         """Numbers of the entries that are not deleted."""
@@ -242,8 +243,9 @@ class ManifestColumns:
         return np.where(takes, first + np.cumsum(rows) - rows, said)
 
 
-_SHARED = ("key", "count", "format_version", "spec_id", "header_content", "formats")
-_CUT = tuple(one.name for one in fields(ManifestColumns) if one.name not in _SHARED)
+_SHARED = ("format_version", "spec_id", "header_content", "formats")
+"""Facts of the header, and what numbers stand for."""
+_CUT = tuple(one.name for one in fields(ManifestColumns) if one.name not in ("key", "count", *_SHARED))
 """Columns that have something of each entry."""
 
 

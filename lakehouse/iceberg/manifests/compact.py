@@ -9,9 +9,9 @@ Invariant: what goes in comes out; only the form is smaller.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,9 @@ import pyarrow.compute as pc
 from lakehouse.format.avro import spans_array
 from lakehouse.kernels.arrays import I64, U8, Mask
 
-__all__ = ["UNKNOWN", "NumberLists", "Numbers", "Texts", "narrowed"]
+__all__ = ["UNKNOWN", "NumberLists", "Numbers", "Texts", "alike", "narrowed"]
+
+T = TypeVar("T")
 
 UNKNOWN = -1
 """A number that is not known: missing in the file, or below zero, which no such number is."""
@@ -44,6 +46,17 @@ def narrowed(values: I64) -> npt.NDArray[Any]:
         if bounds.min <= low and high <= bounds.max:
             return values.astype(width)
     return values.copy()
+
+
+def alike(cuts: Sequence[int], make: Callable[[int], T]) -> list[T]:
+    """Makes the parts between cuts, where a part depends on its number of entries alone.
+
+    Parts of one size are one object: of thousands of small manifests most columns say the same, and objects
+    that are kept cost the garbage collector time again and again.
+    """
+    sizes = [end - begin for begin, end in itertools.pairwise(cuts)]
+    made = {size: make(size) for size in set(sizes)}
+    return [made[size] for size in sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,14 +95,22 @@ class Numbers:
             return np.full(len(rows), self.constant, np.int64)
         return self.narrow[rows].astype(np.int64)
 
+    def count_of(self, value: int) -> int:
+        """How many entries have that number."""
+        if self.narrow is None:
+            return self.count if self.constant == value else 0
+        return int(np.count_nonzero(self.narrow == value))
+
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The numbers of neighbouring entries, apart: those of each pair of cuts."""
-        pairs = itertools.pairwise(cuts)
         make, narrow = type(self), self.narrow
         if narrow is None:
-            return [make(count=end - begin, constant=self.constant) for begin, end in pairs]
+            return alike(cuts, lambda count: make(count=count, constant=self.constant))
         return [
-            make(count=end - begin, constant=None, narrow=narrow[begin:end].copy()) for begin, end in pairs
+            make(count=1, constant=int(narrow[begin]))
+            if end - begin == 1
+            else make(count=end - begin, constant=None, narrow=narrow[begin:end].copy())
+            for begin, end in itertools.pairwise(cuts)
         ]
 
     @property
@@ -118,10 +139,17 @@ class NumberLists:
 
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The lists of neighbouring entries, apart."""
+        make, length, value = type(self), self.lengths.constant, self.values.constant
+        if length is not None and value is not None:
+            same = Numbers.same
+            return alike(
+                cuts,
+                lambda count: make(lengths=same(length, count), values=same(value, max(length, 0) * count)),
+            )
         ends = np.zeros(self.lengths.count + 1, np.int64)
         np.cumsum(np.maximum(self.lengths.all(), 0), out=ends[1:])
         parts = zip(self.lengths.cut(cuts), self.values.cut(ends[cuts].tolist()), strict=True)
-        return [type(self)(lengths=lengths, values=values) for lengths, values in parts]
+        return [make(lengths=lengths, values=values) for lengths, values in parts]
 
     @property
     def nbytes(self) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse.format.avro import gathered
-from lakehouse.iceberg.manifests.compact import UNKNOWN, narrowed
+from lakehouse.iceberg.manifests.compact import UNKNOWN, alike, narrowed
 from lakehouse.kernels.arrays import I32, I64, U8
 
 __all__ = ["KeyedBytes", "KeyedCounts", "RawBounds"]
@@ -173,19 +173,28 @@ class KeyedCounts:
     def cut(self, cuts: Sequence[int]) -> list[Self]:
         """The counts of neighbouring entries, apart, if all entries have the same fields."""
         make, keys, constants = type(self), self.keys, self.constants
-        stored = self.values.reshape(-1, self.count)
         # Fields that are stored have a count for every entry.
-        begins = self.begins // self.count
+        widths = self.begins // self.count
+        begins = alike(cuts, lambda count: widths * count)
+        if not len(self.values):
+            nothing = self.values
+            return alike(
+                cuts,
+                lambda count: make(
+                    count=count, keys=keys, constants=constants, begins=widths, values=nothing, rows=None
+                ),
+            )
+        stored = self.values.reshape(-1, self.count)
         return [
             make(
                 count=end - begin,
                 keys=keys,
                 constants=constants,
-                begins=begins * (end - begin),
+                begins=of_keys,
                 values=stored[:, begin:end].reshape(-1),
                 rows=None,
             )
-            for begin, end in itertools.pairwise(cuts)
+            for (begin, end), of_keys in zip(itertools.pairwise(cuts), begins, strict=True)
         ]
 
     @property
@@ -341,7 +350,9 @@ class KeyedBytes:
         pieces = itertools.pairwise(offsets[:: len(self.keys)].tolist())
         various = np.flatnonzero(self.widths < 0).tolist()
         make, keys, widths = type(self), self.keys, self.widths
-        ends_begin = self.ends_begin // self.count
+        ends = self.ends_begin // self.count
+        ends_begins = alike(cuts, lambda count: ends * count)
+        sizes = alike(cuts, lambda count: np.full(len(keys), count, np.int64))
         return [
             make(
                 count=end - begin,
@@ -349,13 +360,13 @@ class KeyedBytes:
                 widths=widths,
                 begins=of_keys,
                 data=body[start:stop].copy(),
-                ends_begin=ends_begin * (end - begin),
+                ends_begin=ends_begin,
                 ends=self._ends_between(various, begin, end),
-                sizes=np.full(len(keys), end - begin, np.int64),
+                sizes=of_fields,
                 rows=None,
             )
-            for (begin, end), (start, stop), of_keys in zip(
-                itertools.pairwise(cuts), pieces, begins, strict=True
+            for (begin, end), (start, stop), of_keys, ends_begin, of_fields in zip(
+                itertools.pairwise(cuts), pieces, begins, ends_begins, sizes, strict=True
             )
         ]
 

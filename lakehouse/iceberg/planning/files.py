@@ -20,6 +20,7 @@ import pyarrow as pa
 from lakehouse.expr.columnar import ColumnarBounds
 from lakehouse.iceberg.manifests import (
     ADDED,
+    DELETED,
     UNKNOWN,
     Inherited,
     ManifestColumns,
@@ -53,8 +54,7 @@ class LiveEntries:
     @classmethod
     def of(cls, manifest: ManifestFile, columns: ManifestColumns) -> LiveEntries:
         """Leaves deleted entries out."""
-        live = columns.live()
-        at = None if len(live) == columns.count else live
+        at = columns.live() if columns.status.count_of(DELETED) else None
         return cls(manifest=manifest, columns=columns, at=at)
 
     @property

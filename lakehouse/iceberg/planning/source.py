@@ -63,7 +63,8 @@ def _weigh_columns(columns: _Held) -> int:
     if not isinstance(columns, ManifestColumns):
         return _TAKEN_OVER_BYTES
     # Some fifty objects beside the arrays, and what an allocator leaves between them.
-    return columns.nbytes + columns.nbytes // 8 + _OBJECTS_BYTES
+    size = columns.nbytes
+    return size + size // 8 + _OBJECTS_BYTES
 
 
 def _weigh_files(files: FileSet) -> int:
