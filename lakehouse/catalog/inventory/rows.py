@@ -7,8 +7,9 @@ itself, not those that a list says of it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +20,8 @@ from lakehouse.iceberg.planning import LiveEntries
 
 __all__ = ["FILES", "MANIFESTS", "InventoryShape", "RowBuilder"]
 
+_Part: TypeAlias = tuple[int, tuple[Any, ...]]
+"""Number of rows, and for each column the list of their values, or the one value of all."""
 _CONTENTS = ("data", "position_deletes", "equality_deletes")
 _OWNER = {"catalog": pa.string(), "table": pa.string(), "format": pa.string(), "snapshot": pa.int64()}
 
@@ -74,7 +77,8 @@ class RowBuilder:
 
     def __init__(self, shape: InventoryShape, rows: int) -> None:
         self._shape, self._rows = shape, rows
-        self._columns: list[list[Any]] = [[] for _ in shape.schema]
+        self._parts: list[_Part] = []
+        self._count = 0
 
     def add(self, manifest: StatedManifest, entries: LiveEntries | Sequence[FileEntry]) -> int:
         """Adds what a manifest says; returns the number of its live files."""
@@ -123,13 +127,13 @@ class RowBuilder:
         named = (content, path, file_format, size, rows, manifest.spec_id, added, manifest.path)
         self._extend(len(path), (*manifest.owner, *named))
 
-    def _extend(self, count: int, values: Iterable[Any]) -> None:
-        """Adds rows, given by column as a list or as the one value of all."""
-        for column, value in zip(self._columns, values, strict=True):
-            column.extend(value if isinstance(value, list) else [value] * count)
+    def _extend(self, count: int, values: tuple[Any, ...]) -> None:
+        if count:
+            self._parts.append((count, values))
+            self._count += count
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return self._count
 
     @property
     def is_full(self) -> bool:
@@ -138,10 +142,18 @@ class RowBuilder:
 
     def batch(self) -> pa.RecordBatch:
         """Takes the first batch of rows away."""
-        schema = self._shape.schema
-        arrays = [
-            pa.array(column[: self._rows], kind)
-            for column, kind in zip(self._columns, schema.types, strict=True)
-        ]
-        self._columns = [column[self._rows :] for column in self._columns]
+        schema, rows = self._shape.schema, self._rows
+        parts, self._parts, self._count = self._parts, [], 0
+        columns = [_column(parts, at) for at in range(len(schema))]
+        self._extend(len(columns[0]) - rows, tuple(column[rows:] for column in columns))
+        arrays = [pa.array(column[:rows], kind) for column, kind in zip(columns, schema.types, strict=True)]
         return pa.record_batch(arrays, schema=schema)
+
+
+def _column(parts: Sequence[_Part], at: int) -> list[Any]:
+    """Puts the values of a column of all parts behind each other."""
+    values: list[Any] = []
+    for count, part in parts:
+        value = part[at]
+        values += value if isinstance(value, list) else itertools.repeat(value, count)
+    return values

@@ -165,6 +165,7 @@ class InventoryScan:
     async def _entries(self) -> AsyncGenerator[tuple[StatedManifest, _Read], None]:
         """Yields the entries of every manifest; some are decoded while others are on their way."""
         waiting: list[tuple[StatedManifest, Raw]] = []
+        waiting_bytes = 0
         reads = map_bounded(self._read, self._stated(), self._concurrency, ordered=False)
         async with aclosing(reads):
             async for manifest, got in reads:
@@ -172,11 +173,11 @@ class InventoryScan:
                     self._note(manifest.owner[1], got, manifest.path)
                 elif isinstance(got, Raw):
                     waiting.append((manifest, got))
-                    size = sum(raw.manifest.length for _, raw in waiting)
-                    if len(waiting) >= _TOGETHER or size > _TOGETHER_BYTES:
+                    waiting_bytes += got.manifest.length
+                    if len(waiting) >= _TOGETHER or waiting_bytes > _TOGETHER_BYTES:
                         for one in await self._decoded(waiting):
                             yield one
-                        waiting = []
+                        waiting, waiting_bytes = [], 0
                 else:
                     yield manifest, got
         if waiting:

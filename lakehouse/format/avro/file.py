@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -81,8 +82,15 @@ class AvroFile:
             begin = len(like.header) + _SYNC_BYTES
             if len(data) < begin:
                 raise _header_error(key, WHY[CUT], len(data))
-            blocks = _blocks(data, begin, key)
-            return replace(like, key=key, data=data, blocks=blocks)
+            return cls(
+                key=key,
+                data=data,
+                metadata=like.metadata,
+                codec=like.codec,
+                schema=like.schema,
+                blocks=_blocks(data, begin, key),
+                header=like.header,
+            )
         if data[: len(MAGIC)] != MAGIC:
             raise FormatError(
                 f"{key} is no Avro file: it begins with {bytes(data[:4])!r} instead of {MAGIC!r}",
@@ -132,8 +140,11 @@ class AvroFile:
         for file in (self, *others):
             with file._damage():
                 content, blocks = file._content(file.blocks, bytes_max - size)
+            moved = blocks.copy()
+            moved[0::3] += size
+            moved[1::3] += size
             contents.append(content)
-            places.append(blocks + np.tile(np.array([size, size, 0]), len(blocks) // 3))
+            places.append(moved)
             size += len(content)
         with self._damage():
             return Streams.read(program, b"".join(contents), np.concatenate(places), bytes_max=bytes_max)
@@ -196,10 +207,10 @@ class AvroFile:
         if self.codec == "null":
             return self.data, blocks
         parts = decompress_avro_blocks(self.data, blocks, self.codec, room=bytes_max)
+        # By Python's own sum: most files have one block, for which numpy's takes longer than the rest.
+        ends = [0, *itertools.accumulate(len(part) for part in parts)]
         places = blocks.copy()
-        np.cumsum([len(part) for part in parts], out=places[1::3])
-        places[0::3] = 0
-        places[3::3] = places[1:-3:3]
+        places[0::3], places[1::3] = ends[:-1], ends[1:]
         return b"".join(parts), places
 
     @contextlib.contextmanager
