@@ -219,16 +219,15 @@ class InventoryScan:
                 for manifest in manifests:
                     yield manifest
 
-    async def _opened(self, listed: ListedTable) -> list[StatedManifest]:
+    async def _opened(self, listed: ListedTable) -> Iterable[StatedManifest]:
         """Opens a table and lists its manifests; one that is gone by now is left out."""
         try:
             with counting(self.stats.cost):
-                table = await listed.open()
-                found = [manifest async for manifest in stated(listed.catalog, table)]
+                found = await stated(listed.catalog, await listed.open())
         except LakehouseError as error:
             if listed.is_wanted or error.kind != "not-found":
                 self._note(listed.name, error)
-            return []
+            return ()
         self.stats.tables += 1
         return found
 

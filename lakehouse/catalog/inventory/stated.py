@@ -5,7 +5,7 @@ Invariant: a manifest is asked for once, and not at all while the lake's caches 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from lakehouse.errors import InternalError
 from lakehouse.format.metadata import FileEntry, ManifestRef
 from lakehouse.iceberg import IcebergTable
 from lakehouse.iceberg.manifests import ManifestColumns, ManifestFile
+from lakehouse.iceberg.metadata import IcebergSnapshot
 from lakehouse.iceberg.planning import LiveEntries, ManifestSource
 from lakehouse.io import Fetched
 from lakehouse.storage.metadata import join
@@ -88,13 +89,20 @@ class StatedManifest:
         return self.theirs[0].decoded(raw.manifest, raw.fetched, columns)
 
 
-async def stated(catalog: str, table: Table | IcebergTable) -> AsyncGenerator[StatedManifest, None]:
-    """Yields the manifests of the newest snapshot, and the entries that stand in the snapshot itself."""
+async def stated(catalog: str, table: Table | IcebergTable) -> Iterator[StatedManifest]:
+    """Returns the manifests of the newest snapshot, and the entries that stand in the snapshot itself.
+
+    Each is made when it is asked for: a table may have very many, and all are known once this returns.
+    """
     if isinstance(table, IcebergTable):
-        async for manifest in _iceberg(catalog, table):
-            yield manifest
-        return
+        snapshot = table.metadata.current_snapshot
+        return _theirs(catalog, table, snapshot, await table.source.manifests(snapshot))
     view = await table.core.newest()
+    entries = view.snapshot.with_positions().added if view.snapshot.added else ()
+    return _ours(catalog, table, view, entries)
+
+
+def _ours(catalog: str, table: Table, view: View, entries: Sequence[FileEntry]) -> Iterator[StatedManifest]:
     snapshot = view.snapshot
     owner = (catalog, table.name, "lakehouse", snapshot.id)
     removed = frozenset(snapshot.removed)
@@ -110,7 +118,7 @@ async def stated(catalog: str, table: Table | IcebergTable) -> AsyncGenerator[St
             removed=removed,
             ours=(view, ref),
         )
-    if snapshot.added:
+    if entries:
         yield StatedManifest(
             owner=owner,
             path=None,
@@ -119,14 +127,15 @@ async def stated(catalog: str, table: Table | IcebergTable) -> AsyncGenerator[St
             spec_id=None,
             added_snapshot=snapshot.id,
             location=table.location,
-            entries=snapshot.with_positions().added,
+            entries=entries,
         )
 
 
-async def _iceberg(catalog: str, table: IcebergTable) -> AsyncGenerator[StatedManifest, None]:
-    snapshot = table.metadata.current_snapshot
+def _theirs(
+    catalog: str, table: IcebergTable, snapshot: IcebergSnapshot | None, manifests: Iterable[ManifestFile]
+) -> Iterator[StatedManifest]:
     owner = (catalog, table.name, "iceberg", None if snapshot is None else snapshot.id)
-    for manifest in await table.source.manifests(snapshot):
+    for manifest in manifests:
         yield StatedManifest(
             owner=owner,
             path=manifest.path,
