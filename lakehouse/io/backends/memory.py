@@ -96,8 +96,11 @@ class MemoryBackend(StoreBackend):
     async def _list_page(self, asked: Listing) -> ListPage:
         self.anchor.check()
         begin, after = self._root + asked.prefix, self._root + asked.after
-        # Of a copy: another thread, or a store that is collected meanwhile, may change the dictionary.
-        paths = (path for path in list(self._files) if path.startswith(begin) and path > after)
+        # Of a copy: another thread, or a store that is collected meanwhile, may change the dictionary. It has
+        # the objects of all stores in memory: those elsewhere are passed over without a step of Python's own.
+        every = list(self._files)
+        below = itertools.compress(every, map(str.startswith, every, itertools.repeat(begin)))
+        paths = (path for path in below if path > after)
         # Without a delimiter one more than a page tells whether there is another.
         chosen = sorted(paths) if asked.delimiter else heapq.nsmallest(asked.limit + 1, paths)
         root = len(self._root)
