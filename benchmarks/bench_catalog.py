@@ -129,9 +129,7 @@ async def _made(lake: Lake, count: int) -> list[str]:
 
 async def _cold(plan: Plan, names: list[str], slots: int) -> list[Result]:
     """Describes all tables at once by a lake that has seen nothing; no more requests wait than slots."""
-    settings = Settings.resolve(
-        {"catalog.load_concurrency": 1_000, "io.max_concurrency": slots, "cache.max_bytes": 1 << 30}
-    )
+    settings = Settings.resolve({"io.max_concurrency": slots, "cache.max_bytes": 1 << 30})
     store = LimitedStore(LatencyStore(open_store(_URL, settings=settings), _LATENCY_S))
     async with Lake(store, settings=settings) as lake:
 

@@ -9,10 +9,12 @@ everything a value refers to; a cache of many small values of one class should g
 from __future__ import annotations
 
 import enum
+import functools
 import gc
 import sys
 import types
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 __all__ = [
     "ENTRY_BYTES",
@@ -74,41 +76,68 @@ def weigh(value: object) -> int:
     seen: set[int] = set()
     pending: list[Any] = [value]
     while pending:
-        value = pending.pop()
-        kind = type(value)
-        if kind in _NOTHING or id(value) in seen or isinstance(value, _SHARED):
+        one = pending.pop()
+        number = id(one)
+        of: Any = type(one)
+        if of in _NOTHING or number in seen:
             continue
-        seen.add(id(value))
-        if kind in _FLAT:
-            total += allocated(sys.getsizeof(value))
+        seen.add(number)
+        if of in _FLAT:
+            total += allocated(sys.getsizeof(one))
             continue
-        size, parts = _shallow(value)
+        way = _way(of)
+        if way is None:
+            continue
+        size, parts = way(one)
         total += size
         pending.extend(parts)
     return total
 
 
-def _shallow(value: Any) -> tuple[int, list[Any]]:
-    """Bytes of one object itself, and the objects it refers to."""
-    module = type(value).__module__
-    if module == "pyarrow.lib":
-        return _arrow(value)
-    if isinstance(value, memoryview):
-        return allocated(sys.getsizeof(value)), [value.obj]
-    if module == "numpy" and hasattr(value, "nbytes"):
-        # An array that owns its data reports it in its size; a view keeps its base alive.
-        size = allocated(sys.getsizeof(value))
-        parts = [value.base, *(value.ravel().tolist() if value.dtype.hasobject else ())]
-        return size, parts
-    size = allocated(sys.getsizeof(value))
-    if isinstance(value, dict):
-        return size, [*value.keys(), *value.values()]  # its referents leave text keys out
-    parts = gc.get_referents(value)
-    if hasattr(value, "__dict__"):
-        # CPython keeps attribute values in an array that getsizeof does not see; asking
-        # for __dict__ would build the dictionary and keep it.
-        size += 24 + 8 * len(parts)
-    return size, parts
+_Way: TypeAlias = Callable[[Any], tuple[int, Sequence[Any]]]
+"""Tells bytes of one object itself, and the objects it refers to."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _way(kind: type[Any]) -> _Way | None:
+    """How objects of a class are weighed; None = they count nothing. Looked up, as it is asked very often."""
+    if issubclass(kind, _SHARED):
+        return None
+    if kind.__module__ == "pyarrow.lib":
+        return _arrow
+    if issubclass(kind, memoryview):
+        return _view
+    if kind.__module__ == "numpy" and hasattr(kind, "nbytes"):
+        return _array
+    if issubclass(kind, dict):
+        return _mapping
+    return _open if kind.__dictoffset__ else _plain
+
+
+def _view(value: memoryview) -> tuple[int, Sequence[Any]]:
+    return allocated(sys.getsizeof(value)), [value.obj]
+
+
+def _array(value: Any) -> tuple[int, Sequence[Any]]:
+    # An array that owns its data reports it in its size; a view keeps its base alive.
+    parts = [value.base, *(value.ravel().tolist() if value.dtype.hasobject else ())]
+    return allocated(sys.getsizeof(value)), parts
+
+
+def _mapping(value: dict[Any, Any]) -> tuple[int, Sequence[Any]]:
+    # Its referents leave text keys out.
+    return allocated(sys.getsizeof(value)), [*value.keys(), *value.values()]
+
+
+def _plain(value: object) -> tuple[int, Sequence[Any]]:
+    return allocated(sys.getsizeof(value)), gc.get_referents(value)
+
+
+def _open(value: object) -> tuple[int, Sequence[Any]]:
+    # CPython keeps attribute values in an array that getsizeof does not see; asking for __dict__ would build
+    # the dictionary and keep it.
+    size, parts = _plain(value)
+    return size + 24 + 8 * len(parts), parts
 
 
 def _arrow(value: Any) -> tuple[int, list[Any]]:
