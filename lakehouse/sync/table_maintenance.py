@@ -47,7 +47,7 @@ class TableMaintenance:
         Args:
             columns: names; None = all but nested ones.
             sample: share of the rows to read, in whole parts of the table, so that it may be more; None =
-                all. Distinct values are then those of the rows that were read.
+                all. Distinct values of all rows are then estimated, by how many were seen once.
             progress: called with the number of rows read.
 
         Example::

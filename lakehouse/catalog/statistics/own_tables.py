@@ -65,9 +65,10 @@ def _column(
         high=decode_value(max(highs), field.type) if has_bounds else None,
         has_bounds=has_bounds,
         is_exact=exact and all(one.exact or one.low is None for one in found),
-        ndv=None if sketch is None else sketch.ndv,
+        ndv=None if sketch is None else sketch.ndv if sketch.ndv_of_all is None else sketch.ndv_of_all,
         ndv_snapshot=None if sketched is None else sketched.snapshot,
         ndv_is_current=current,
+        is_sampled=sketched is not None and sketched.share < 1,
         is_counted=sketched is not None and sketched.share == 1.0 and _is_small(sketch),
     )
 

@@ -180,6 +180,7 @@ def _answer(one: _Asked, loaded: _Loaded, *, stale_ok: bool) -> TargetStats:
         low=found.low,
         high=found.high,
         is_exact=found.is_exact,
+        is_sampled=found.is_sampled,
     )
 
 
@@ -193,6 +194,7 @@ class _Fact:
     low: object = None
     high: object = None
     is_exact: bool = True
+    is_sampled: bool = False
 
 
 def _fact(kind: StatsKind, stats: TableStats, column: ColumnFacts | None) -> _Fact | None:
@@ -214,4 +216,5 @@ def _fact(kind: StatsKind, stats: TableStats, column: ColumnFacts | None) -> _Fa
         of_snapshot=column.ndv_snapshot,
         count=column.ndv,
         is_exact=column.is_counted,
+        is_sampled=column.is_sampled,
     )

@@ -69,6 +69,8 @@ class TargetStats:
     is_exact: bool = False
     """Whether it is the fact itself; else an upper bound of rows and nulls, or bounds that values need not
     reach, or an estimate."""
+    is_sampled: bool = False
+    """Whether it was estimated from a part of the rows."""
     problem: str | None = None
     """Reason why there is no answer, for people."""
 
@@ -96,6 +98,8 @@ class ColumnFacts:
     """Snapshot that the distinct values were counted in."""
     ndv_is_current: bool = False
     """Whether that has the rows of the pinned one."""
+    is_sampled: bool = False
+    """Whether that was done in a part of the rows."""
     is_counted: bool = False
     """Whether the distinct values were counted and not estimated."""
 

@@ -2,7 +2,7 @@
 
 A statistics file is a puffin file with blobs of type ``apache-datasketches-theta-v1``. Iceberg's property
 ``ndv`` is the estimate; ``rows``, ``nulls``, ``low`` and ``high`` (hex of order-preserving bytes) are ours.
-The file's property ``share`` says how much of the table was read.
+The file's property ``share`` says how much of the table was read, ``ndv-of-all`` estimates the whole then.
 
 Invariant: all but the sketches themselves is read from the footer, and what is not a number or no hex there
 is not known, never an error: statistics are a help and not the table.
@@ -21,6 +21,7 @@ from lakehouse.format.puffin.theta_sketch import NDV, THETA_SKETCH, number_of_pr
 __all__ = ["ColumnSketch", "SketchedTable", "encode_sketches", "sketches_of"]
 
 _ROWS, _NULLS, _LOW, _HIGH, _SHARE = "rows", "nulls", "low", "high", "share"
+_NDV_OF_ALL = "ndv-of-all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class ColumnSketch:
     field_id: int
     ndv: int | None
     """Estimated number of distinct values among the rows that were read; None = not known, as in all."""
+    ndv_of_all: int | None = None
+    """Estimated number among all rows, where a part of them was read."""
     rows: int | None = None
     """Number of rows that were read."""
     nulls: int | None = None
@@ -71,7 +74,7 @@ def encode_sketches(table: SketchedTable, sketches: Mapping[int, bytes], *, crea
 
 
 def _properties(column: ColumnSketch) -> dict[str, str]:
-    numbers = {NDV: column.ndv, _ROWS: column.rows, _NULLS: column.nulls}
+    numbers = {NDV: column.ndv, _NDV_OF_ALL: column.ndv_of_all, _ROWS: column.rows, _NULLS: column.nulls}
     bounds = {_LOW: column.low, _HIGH: column.high}
     return {name: str(number) for name, number in numbers.items() if number is not None} | {
         name: bound.hex() for name, bound in bounds.items() if bound is not None
@@ -93,6 +96,7 @@ def _column(blob: BlobMeta) -> ColumnSketch:
     return ColumnSketch(
         field_id=blob.fields[0],
         ndv=number_of_properties(told),
+        ndv_of_all=number_of_properties(told, _NDV_OF_ALL),
         rows=number_of_properties(told, _ROWS),
         nulls=number_of_properties(told, _NULLS),
         low=_bound(told.get(_LOW)),

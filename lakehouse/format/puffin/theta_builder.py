@@ -37,11 +37,12 @@ _ORDERED, _COMPACT, _EMPTY, _READ_ONLY = 16, 8, 4, 2
 class ThetaBuilder:
     """A sketch that grows."""
 
-    __slots__ = ("_has_values", "_hashes", "_nominal", "_theta")
+    __slots__ = ("_has_values", "_hashes", "_nominal", "_seen_again", "_theta")
 
     def __init__(self, *, nominal_entries: int = NOMINAL_ENTRIES) -> None:
         self._nominal = nominal_entries
         self._hashes: U64 = np.empty(0, np.uint64)
+        self._seen_again = np.empty(0, np.bool_)
         self._theta = _THETA_ONE
         self._has_values = False
 
@@ -49,6 +50,12 @@ class ThetaBuilder:
     def estimate(self) -> float:
         """Estimated number of distinct values; exact as long as all hashes are kept."""
         return len(self._hashes) / (self._theta / _THETA_ONE)
+
+    @property
+    def singles(self) -> float:
+        """Estimated number of values that were added once; of merged sketches nobody knows, so none."""
+        # A hash below theta was kept from its first sight on, because theta only falls.
+        return int(np.count_nonzero(~self._seen_again)) / (self._theta / _THETA_ONE)
 
     @property
     def is_exact(self) -> bool:
@@ -91,16 +98,18 @@ class ThetaBuilder:
             raise CorruptionError("a theta sketch has hashes that are not below its theta", offset=8 * longs)
         self._theta = min(self._theta, theta)
         self._has_values = True
-        self._add(hashes)
+        self._add(np.concatenate([hashes, hashes]))
 
     def _add(self, hashes: U64) -> None:
         self._has_values = self._has_values or bool(len(hashes))
         hashes = hashes[(hashes < np.uint64(self._theta)) & (hashes > np.uint64(0))]
-        kept: U64 = np.unique(np.concatenate([self._hashes, hashes]))
+        # What was seen again before is there twice, so that it counts twice again.
+        seen = np.concatenate([self._hashes, self._hashes[self._seen_again], hashes])
+        kept, counts = np.unique(seen, return_counts=True)
         if len(kept) > self._nominal:
             self._theta = int(kept[self._nominal])
-            kept = kept[: self._nominal]
-        self._hashes = kept[kept < np.uint64(self._theta)]
+        is_below = kept < np.uint64(self._theta)
+        self._hashes, self._seen_again = kept[is_below], counts[is_below] > 1
 
     def encode(self) -> bytes:
         """Returns the compact, ordered sketch, serial version 3."""

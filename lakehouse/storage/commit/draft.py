@@ -61,6 +61,8 @@ class Draft:
     """Epoch of the writer that has taken the log over; None = unchanged."""
     statistics: StatisticsRef | None = None
     """New statistics of the columns; None = those of the head stay."""
+    lost_statistics: str | None = None
+    """Path of a statistics file that the head's reference is dropped to, if it is to that one."""
     schema: SchemaRef | None = None
     refs: Mapping[str, Ref | None] = dataclasses.field(default_factory=dict)
     """Tags and pins made or, with None, dropped."""
@@ -109,7 +111,7 @@ def child_of(
         kind=draft.kind,
         time_ms=time_ms,
         schema=draft.schema or head.schema,
-        statistics=draft.statistics or head.statistics,
+        statistics=_statistics(head, draft),
         manifests=manifests,
         added=inline,
         removed=removed,
@@ -151,6 +153,13 @@ def _files(
             raise ConflictError("a file to be removed is no longer live", paths=sorted(listed & set(removed)))
         removed = (*removed, *sorted(listed))
     return (*inline, *own_inline), (*manifests, *own_manifests), removed
+
+
+def _statistics(head: Snapshot, draft: Draft) -> StatisticsRef | None:
+    kept = head.statistics
+    if kept is not None and kept.path == draft.lost_statistics:
+        kept = None
+    return draft.statistics or kept
 
 
 def _segments(head: Snapshot, draft: Draft, tail: Tail | None) -> tuple[SegmentRange, ...]:

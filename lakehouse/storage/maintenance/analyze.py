@@ -39,7 +39,7 @@ from lakehouse.storage.tables.long_reads import reading
 from lakehouse.storage.tables.open_tables import OpenTable
 from lakehouse.storage.tables.view import View
 
-__all__ = ["AnalyzeReport", "AnalyzedColumn", "analyze_table"]
+__all__ = ["AnalyzeReport", "AnalyzedColumn", "analyze_table", "scaled_ndv"]
 
 _CREATED_BY = "lakehouse"
 
@@ -50,7 +50,9 @@ class AnalyzedColumn:
 
     name: str
     ndv: int
-    """Estimated number of distinct values among the rows that were read."""
+    """Estimated number of distinct values; of all rows, also where a part of them was read."""
+    seen: int
+    """Estimated number of those among the rows that were read."""
     nulls: int
     """Number of rows that were read and have no value."""
 
@@ -114,7 +116,7 @@ async def analyze_table(
         analyzed=view.snapshot.id,
         rows=counts.rows,
         share=share,
-        columns=counts.columns(),
+        columns=counts.columns(share),
         bytes=len(data),
     )
 
@@ -177,16 +179,25 @@ class _Counts:
         for field in self.fields:
             self._sketches[field.id].update(rows.column(field.name))
 
-    def columns(self) -> tuple[AnalyzedColumn, ...]:
-        """Returns the columns for people."""
+    def columns(self, share: float) -> tuple[AnalyzedColumn, ...]:
+        """Returns the columns for people, of a table of which this share was read."""
         return tuple(
             AnalyzedColumn(
                 name=field.name,
-                ndv=round(self._sketches[field.id].estimate),
+                ndv=self._ndv_of_all(field, share),
+                seen=self._seen(field),
                 nulls=self._nulls(field),
             )
             for field in self.fields
         )
+
+    def _ndv_of_all(self, field: Field, share: float) -> int:
+        rows, singles = self.rows - self._nulls(field), self._sketches[field.id].singles
+        return round(scaled_ndv(self._seen(field), singles, rows=rows, share=share))
+
+    def _seen(self, field: Field) -> int:
+        """Returns the distinct values that were read; a sketch may estimate more than there are rows."""
+        return min(round(self._sketches[field.id].estimate), self.rows - self._nulls(field))
 
     def _nulls(self, field: Field) -> int:
         known = self._stats.get(field.id)
@@ -195,21 +206,42 @@ class _Counts:
     def file(self, snapshot: int, share: float) -> bytes:
         """Returns the statistics file."""
         table = SketchedTable(
-            snapshot=snapshot, share=share, columns={field.id: self._column(field) for field in self.fields}
+            snapshot=snapshot,
+            share=share,
+            columns={field.id: self._column(field, share) for field in self.fields},
         )
         sketches = {number: sketch.encode() for number, sketch in self._sketches.items()}
         return encode_sketches(table, sketches, created_by=_CREATED_BY)
 
-    def _column(self, field: Field) -> ColumnSketch:
+    def _column(self, field: Field, share: float) -> ColumnSketch:
         known = self._stats.get(field.id)
         return ColumnSketch(
             field_id=field.id,
-            ndv=round(self._sketches[field.id].estimate),
+            ndv=self._seen(field),
+            ndv_of_all=self._ndv_of_all(field, share) if share < 1 else None,
             rows=self.rows,
             nulls=self._nulls(field),
             low=None if known is None else known.low,
             high=None if known is None else known.high,
         )
+
+
+def scaled_ndv(seen: float, singles: float, *, rows: float, share: float) -> float:
+    """Estimates the distinct values of all rows from those of a sample: ``seen``, and ``singles`` seen once.
+
+    The first-order jackknife of Haas and Stokes (1998), as PostgreSQL's ``ANALYZE`` has it. A column of
+    singles alone is taken for unique, one without singles for seen whole.
+
+    Args:
+        seen: distinct values of the sample.
+        singles: those of them that one row has.
+        rows: rows of the sample that have a value.
+        share: share of all rows that was read.
+    """
+    if share == 1 or not rows:
+        return seen
+    once = min(singles, seen, rows)
+    return min(rows * seen / (rows - once + once * share), rows / share)
 
 
 def _joined(first: ColumnStats, second: ColumnStats) -> ColumnStats:

@@ -3,7 +3,8 @@
 The state that is repaired is that of the newest snapshot that can be read. A manifest of it that cannot
 be read is rebuilt from the snapshots around the one that began it, where they hold all its entries;
 a schema is replaced by the newest that can be read; data files are read in full, and the sound rows of
-damaged ones are written anew, at the same place in the order of runs.
+damaged ones are written anew, at the same place in the order of runs. Statistics that cannot be read are
+referred to no more.
 
 Invariant: a repair deletes nothing and overwrites nothing; older snapshots read as before, damage
 included. The report lists what the new snapshot lacks. Where newer rows are lost, older ones of their
@@ -26,6 +27,7 @@ from lakehouse.format.metadata import (
     SchemaRef,
     SegmentRange,
     Snapshot,
+    StatisticsRef,
 )
 from lakehouse.format.schema import SchemaObject, decode_schema
 from lakehouse.ids import new_token
@@ -49,6 +51,7 @@ from lakehouse.storage.metadata.paths import (
     segment_path,
     snapshot_path,
 )
+from lakehouse.storage.metadata.statistics_file import read_statistics
 from lakehouse.storage.tables.commit_result import keep_committed
 from lakehouse.storage.tables.open_tables import OpenTable
 
@@ -87,6 +90,7 @@ class _Repair:
         """Entries of damaged manifests, where they could be rebuilt; else none."""
         self._files: dict[str, Salvaged] = {}
         self._recovered = 0
+        self._lost_statistics: str | None = None
         self._schema: SchemaRef | None = None
         """The schema that replaces one that cannot be read."""
         self.uploaded: list[str] = []
@@ -98,6 +102,7 @@ class _Repair:
         schema = await self._readable_schema(base, newest)
         entries = await self._entries(base)
         segments = await self._segments(base.with_positions().segments)
+        await self._check_statistics(base.statistics)
         await self._salvage(entries, schema)
         report = RepairReport(snapshot=base.id, changed=False, base=base.id, dry_run=self._dry_run)
         is_sound = not self._losses and not self._recovered and newest == base.id and self._schema is None
@@ -124,6 +129,7 @@ class _Repair:
             kind=CommitKind.REPAIR,
             files=state,
             schema=self._schema,
+            lost_statistics=self._lost_statistics,
             uploaded_ms=uploaded.first_upload_ms,
         )
 
@@ -292,6 +298,17 @@ class _Repair:
         except FormatError:
             return None
 
+    async def _check_statistics(self, ref: StatisticsRef | None) -> None:
+        """Reads the footer of the statistics file; notes one that is gone or damaged."""
+        if ref is None:
+            return
+        try:
+            await read_statistics(self._table.env.store, self._table.root, ref)
+        except (FormatError, NotFoundError) as error:
+            reason = f"{error.message}; analyze the table again"
+            self._lose(Loss(kind=LossKind.STATISTICS, object=ref.path, reason=reason))
+            self._lost_statistics = ref.path
+
     # --- rows ---------------------------------------------------------------------
 
     async def _salvage(self, entries: Sequence[FileEntry], schema: SchemaObject) -> None:
@@ -413,7 +430,13 @@ class _Repair:
         """Creates the next snapshot, with the state that could be read."""
         snapshots = self._table.snapshots
         state = await self._state(head.with_positions(), kept, segments)
-        draft = Draft(kind=CommitKind.REPAIR, files=state, schema=self._schema, log_epoch=epoch)
+        draft = Draft(
+            kind=CommitKind.REPAIR,
+            files=state,
+            schema=self._schema,
+            lost_statistics=self._lost_statistics,
+            log_epoch=epoch,
+        )
         now_ms = snapshots.time.now_ms()
         child = child_of(head, draft, token=new_token(), now_ms=now_ms, message=message)
         try:

@@ -32,6 +32,8 @@ class LossKind(enum.StrEnum):
     """A WAL segment whose rows were in no data file yet."""
     SCHEMA = "schema"
     """The newest schema; an older one replaces it."""
+    STATISTICS = "statistics"
+    """Distinct values of columns; planners do without them until the table is analyzed again."""
 
 
 _RELATION = pa.schema(

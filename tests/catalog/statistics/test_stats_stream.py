@@ -90,6 +90,20 @@ async def test_distinct_values_are_hits_until_rows_change() -> None:
             assert (found.outcome, found.count) == (StatsOutcome.MISSING, None)
 
 
+async def test_distinct_values_of_a_sample_say_so() -> None:
+    """They are of all rows, estimated, never more than there are, and marked as sampled."""
+    async with world() as (_, queries, lake):
+        table = await lake.create_table("db.parts", SCHEMA, primary_key="id", bucket=4)
+        await table.append(rows(0, 2_000))
+        assert (await table.analyze(sample=0.3)).share < 1
+        async with queries.begin() as query:
+            ndv = StatsTarget(kind=StatsKind.NDV, column="id")
+            (found,) = await asked(query, ndv, name="db.parts")
+            assert (found.outcome, found.is_sampled, found.is_exact) == (StatsOutcome.HIT, True, False)
+            assert found.count is not None
+            assert 1_500 < found.count <= 2_000
+
+
 async def test_answers_are_of_the_pinned_snapshot() -> None:
     """Whatever is committed and counted meanwhile, a query is told of the state that it reads."""
     async with world() as (table, queries, _), queries.begin() as query:

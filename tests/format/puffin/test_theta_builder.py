@@ -157,3 +157,32 @@ def test_damaged_sketches_are_refused_or_merged() -> None:
     high[-8:] = b"\xff" * 8
     with pytest.raises(CorruptionError, match="not below its theta"):
         ThetaBuilder().merge(bytes(high))
+
+
+@given(counts=st.lists(st.integers(1, 3), min_size=1, max_size=60), begin=st.integers(1, 50))
+@settings(max_examples=40, deadline=None)
+def test_values_that_were_added_once_are_known(counts: list[int], begin: int) -> None:
+    """In whatever order and parts values come, those that came once are counted while all are kept."""
+    values = [value for value, times in enumerate(counts) for _ in range(times)]
+    values.sort(key=lambda one: -one % 7)
+    builder = ThetaBuilder()
+    for part in (values[:begin], values[begin:]):
+        builder.update(pa.array(part, pa.int64()))
+    assert builder.singles == counts.count(1)
+
+
+def test_values_added_once_are_estimated_above_the_nominal_entries() -> None:
+    """Of 60,000 values a third comes twice: the hashes that are kept tell how many do not."""
+    builder = ThetaBuilder()
+    for begin in range(0, 60_000, 10_000):
+        builder.update(pa.array(range(begin, begin + 10_000)))
+    builder.update(pa.array(range(20_000)))
+    assert builder.singles == pytest.approx(40_000, rel=0.1)
+
+
+def test_merged_values_count_as_seen_again() -> None:
+    """How often another sketch saw a value is not in its bytes: none is taken for a single."""
+    builder = ThetaBuilder()
+    builder.merge(sketch(pa.array([1, 2, 3])))
+    builder.update(pa.array([4]))
+    assert builder.singles == 1

@@ -8,6 +8,8 @@ from typing import Any
 import datasketches
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakehouse.errors import CommitUnknownError, ConflictError, InvalidInputError, NotFoundError
 from lakehouse.format.metadata.snapshot import CommitKind, Snapshot
@@ -15,6 +17,7 @@ from lakehouse.format.puffin.column_sketches import SketchedTable, sketches_of
 from lakehouse.format.puffin.footer import PuffinFooter
 from lakehouse.io import ObjectStore
 from lakehouse.reports import AnalyzeReport
+from lakehouse.storage.maintenance.analyze import scaled_ndv
 from lakehouse.storage.metadata.paths import join
 from lakehouse.storage.table import Table
 from lakehouse.testing import RecordingStore
@@ -123,7 +126,36 @@ async def test_a_sample_reads_less_and_says_so() -> None:
     assert 0.25 <= report.share < 0.6
     assert report.rows < 1_300
     assert (await kept(table)).share == report.share
-    assert report.columns[0].ndv == report.rows
+    assert report.columns[0].seen == report.rows
+
+
+async def test_a_sample_is_scaled_up() -> None:
+    """Unique columns are found unique and small ones small, of all rows; the file has both numbers."""
+    table = await table_of(await made(8_000, key="id", bucket=8))
+    report = await table.analyze(["id", "name"], sample=0.25)
+    unique, small = report.columns
+    assert unique.seen == report.rows < 6_000
+    assert unique.ndv == pytest.approx(8_000, rel=0.2)
+    assert small.seen <= small.ndv <= 1_000
+    column = (await kept(table)).columns[1]
+    assert (column.ndv, column.ndv_of_all) == (unique.seen, unique.ndv)
+    whole = await table.analyze(["id"])
+    assert whole.columns[0].seen == whole.columns[0].ndv
+    assert (await kept(table)).columns[1].ndv_of_all is None
+
+
+@given(
+    counts=st.lists(st.integers(1, 9), min_size=1, max_size=40),
+    share=st.floats(0.001, 1),
+)
+def test_scaled_values_are_between_those_seen_and_the_rows(counts: list[int], share: float) -> None:
+    """Never fewer than were seen, never more than rows; what was seen whole is as it was seen."""
+    rows, seen, singles = sum(counts), len(counts), counts.count(1)
+    scaled = scaled_ndv(seen, singles, rows=rows, share=share)
+    assert seen * 0.999 <= scaled <= rows / share
+    assert scaled_ndv(seen, singles, rows=rows, share=1) == seen
+    assert scaled_ndv(seen, 0, rows=rows, share=share) == pytest.approx(seen)
+    assert scaled_ndv(rows, rows, rows=rows, share=share) == pytest.approx(rows / share)
 
 
 async def test_an_empty_table_has_no_values() -> None:

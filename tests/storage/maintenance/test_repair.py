@@ -212,6 +212,63 @@ async def test_without_reading_missing_files_are_found(known: Known) -> None:
     assert (await table.snapshots()).to_pylist()[-1]["kind"] == CommitKind.REPAIR
 
 
+async def _with_statistics() -> tuple[World, str]:
+    """A world with a table that was analyzed, and the key of its statistics file."""
+    store = await restored({})
+    lake = process(store)
+    await lake.create_database("db")
+    table = await lake.create_table(NAME, pa.schema({"id": pa.int64()}), primary_key="id")
+    await table.append([{"id": number} for number in range(9)])
+    await table.analyze()
+    (key,) = [one.key async for one in store.list("") if "/statistics/" in one.key]
+    return await saved(store), key
+
+
+@pytest.mark.parametrize("data", [None, b"x", b"PFA1" * 50], ids=["gone", "cut", "other bytes"])
+async def test_lost_statistics_are_referred_to_no_more(data: bytes | None) -> None:
+    """Rows are as before, the loss is named, and the next repair finds nothing to do."""
+    world, key = await _with_statistics()
+    lost = {**world, key: data or b""}
+    if data is None:
+        del lost[key]
+    table, report, before = await repaired(lost, deep=False)
+    assert [(one.kind, key.endswith(one.object)) for one in report.losses] == [(LossKind.STATISTICS, True)]
+    assert "analyze the table again" in str(report)
+    head = (await table.core.newest()).snapshot
+    assert (head.kind, head.statistics) == (CommitKind.REPAIR, None)
+    assert await table.scan().count() == 9
+    await check_nothing_deleted(table, before)
+    assert not (await table.repair()).changed
+    await table.analyze()
+    assert (await table.core.newest()).snapshot.statistics is not None
+
+
+async def test_statistics_that_were_counted_meanwhile_stay() -> None:
+    """Somebody analyzes between the look and the commit of a repair: the new file is not dropped."""
+    world, key = await _with_statistics()
+    del world[key]
+    inner = await restored(world)
+    store = StepIn(inner)
+    table, other = await table_of(store), await table_of(inner)
+
+    async def analyze() -> None:
+        await other.analyze()
+
+    store.before(0, "snapshot/", analyze, verb="put_if_absent")
+    report = await table.repair()
+    assert [one.kind for one in report.losses] == [LossKind.STATISTICS]
+    assert (await table.core.newest()).snapshot.statistics is not None
+
+
+async def test_sound_statistics_outlive_a_repair() -> None:
+    """A repair of rows keeps the reference, as all commits do."""
+    world, _ = await _with_statistics()
+    (data,) = [key for key in world if "/data/" in key and key.endswith(".parquet")]
+    table, report, _ = await repaired({**world, data: b"x"})
+    assert [one.kind for one in report.losses] == [LossKind.FILE]
+    assert (await table.core.newest()).snapshot.statistics is not None
+
+
 async def test_a_repair_that_is_held_up_until_snapshots_expire_repairs_nothing() -> None:
     """Whoever repairs and is held up between listing and reading takes no expired snapshot for a lost one."""
     store, clock = StepIn(await made()), ManualClock(skip=True)
