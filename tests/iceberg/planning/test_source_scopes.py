@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import botocore.exceptions
+import botocore.session
 import pytest
 
 from lakehouse.cache import CacheBudget
@@ -14,6 +17,8 @@ from lakehouse.iceberg.locations import Locations
 from lakehouse.iceberg.opening import load_metadata
 from lakehouse.iceberg.scopes import Scopes
 from lakehouse.iceberg.table import IcebergTable
+from lakehouse.io import measure, open_store
+from lakehouse.testing.endpoint import ServerInfo, fresh_bucket
 from tests.kit.expiring_store import ExpiringStore, expiring_store
 from tests.kit.iceberg_plans import three_days
 from tests.kit.iceberg_tables import table_files
@@ -32,6 +37,19 @@ def files() -> Iterator[ExpiringStore]:
         yield store
 
 
+async def _opened(
+    budget: CacheBudget, scopes: Scopes, url: str, metadata: str, options: dict[str, Any]
+) -> IcebergTable:
+    """A table as credentials see it, whose content is kept in their scope."""
+    places = Locations(url, storage_options=options, scope=scopes.enter(options))
+    loaded = await load_metadata(places, f"{url}/{metadata}")
+
+    async def reload() -> Any:
+        raise AssertionError
+
+    return IcebergTable("t", places, loaded, reload=reload, caches=budget, settings=Settings())
+
+
 class _Lake:
     """Tables of one budget, opened with several credentials."""
 
@@ -41,15 +59,7 @@ class _Lake:
 
     async def open(self, key: str, **options: Any) -> IcebergTable:
         given = {"key": key, "secret": f"secret of {key}", "endpoint_url": self.files.url, **options}
-        scope = self.scopes.enter(given)
-        places = Locations(_URL, storage_options=given, scope=scope)
-        url = f"{_URL}/{self.files.objects['metadata'].decode()}"
-        metadata = await load_metadata(places, url)
-
-        async def reload() -> Any:
-            raise AssertionError
-
-        return IcebergTable("t", places, metadata, reload=reload, caches=self.budget, settings=Settings())
+        return await _opened(self.budget, self.scopes, _URL, self.files.objects["metadata"].decode(), given)
 
     def asked(self, key: str, what: str = "metadata/m") -> tuple[int, int]:
         """Gets and heads of manifests, or lists, by a key since the last call, answered with 200."""
@@ -157,3 +167,63 @@ async def test_what_was_let_go_is_read_again(files: ExpiringStore) -> None:
         del one
         assert len(await other.plan()) == 30
         assert lake.asked("b")[0] == 3
+
+
+# --- a real store -------------------------------------------------------------------
+
+
+def _who_may_read(server: ServerInfo, *resources: str) -> dict[str, Any]:
+    """Storage options of temporary credentials that may read these objects and nothing else."""
+    sts = botocore.session.get_session().create_client(
+        "sts",
+        endpoint_url=server.endpoint_url,
+        aws_access_key_id=server.key,
+        aws_secret_access_key=server.secret,
+        region_name=server.region or "us-east-1",
+    )
+    allowed = [f"arn:aws:s3:::{one}" for one in resources]
+    statement = {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": allowed}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    try:
+        role = sts.assume_role(RoleArn="arn:aws:iam::1:role/reader", RoleSessionName="reader", Policy=policy)
+    except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+        pytest.skip(f"{server.note} gives no credentials of fewer rights, as MinIO does: {error}")
+    given = role["Credentials"]
+    return {
+        **server.storage_options,
+        "key": given["AccessKeyId"],
+        "secret": given["SecretAccessKey"],
+        "token": given["SessionToken"],
+    }
+
+
+async def test_a_real_store_decides_who_gets_what_is_shared(minio: ServerInfo) -> None:
+    """On MinIO other keys get manifests for a HEAD each and no byte; keys that it refuses get none."""
+    with fresh_bucket(minio) as bucket:
+        url = f"s3://{bucket}/t"
+        name, contents = table_files(three_days(), url)
+        async with open_store(url, storage_options=minio.storage_options) as store:
+            for key, data in contents.items():
+                await store.put(key, data)
+        manifests = [key for key in contents if key.startswith("metadata/m")]
+        others = [f"{bucket}/t/{key}" for key in contents if key not in manifests]
+        readers = [
+            minio.storage_options,
+            _who_may_read(minio, f"{bucket}/t/*"),
+            _who_may_read(minio, *others),
+        ]
+        budget = CacheBudget()
+        scopes = Scopes(budget)
+        tables = [await _opened(budget, scopes, url, name, options) for options in readers]
+        try:
+            first, second, refused = tables
+            assert len(await first.plan()) == 30
+            await second.source.manifests(second.metadata.snapshots[1])
+            with measure() as cost:
+                assert len(await second.plan()) == 30
+            assert (cost.operations["head"].requests, cost.requests, cost.bytes_read) == (3, 3, 0)
+            with pytest.raises(PermissionDeniedError):
+                await refused.plan()
+        finally:
+            for table in tables:
+                await table._locations.aclose()
