@@ -9,14 +9,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.excerpt import short
 from lakehouse.sql.text.sql_text import SqlText
 from lakehouse.sql.text.tokens import Tokens
 from lakehouse.suggest import suggestion
 
-__all__ = ["StatementKind", "StatementText", "statement_in", "statements_in"]
+__all__ = ["StatementKind", "StatementText", "statement_in", "statement_within", "statements_in"]
 
 
 class StatementKind(enum.StrEnum):
@@ -68,6 +69,7 @@ _PAIRS = {
     ("BEGIN", "QUERY"): StatementKind.BEGIN_QUERY,
     ("END", "QUERY"): StatementKind.END_QUERY,
 }
+_DESCRIBED = frozenset({*_QUERY_WORDS, "WITH", "("} - {"TABLE"})
 _BEHIND_WITH = (*_QUERY_WORDS, "INSERT", "UPSERT", "UPDATE", "DELETE", "MERGE")
 _COMMITS = "each statement is a commit of its own; BEGIN QUERY … END QUERY reads one state of every table"
 _VALUES_APART = "give values beside the text: lake.sql(text, parameters)"
@@ -117,6 +119,14 @@ class StatementText:
         return self.script.error(message, self.start + start, behind, kind=kind, **context)
 
 
+class _ErrorAt(Protocol):
+    """Errors at a place of a text."""
+
+    def __call__(
+        self, message: str, start: int, end: int | None = None, *, kind: str | None = None
+    ) -> InvalidInputError: ...
+
+
 def statements_in(script: SqlText) -> tuple[StatementText, ...]:
     """Splits a text at its semicolons; statements without a word are left out.
 
@@ -152,15 +162,23 @@ def _ranges(tokens: Tokens) -> Iterator[tuple[int, int]]:
 
 def _statement(script: SqlText, tokens: Tokens, first: int, last: int) -> StatementText:
     start, end = tokens.starts[first], tokens.end(last - 1)
-    return StatementText(script=script, start=start, end=end, kind=_kind(script, tokens, first, last))
+    return StatementText(script=script, start=start, end=end, kind=_kind(script.error, tokens, first, last))
 
 
-def _kind(script: SqlText, tokens: Tokens, first: int, last: int) -> StatementKind:
-    head, follower = tokens.keys(first, 2)
-    pair = _PAIRS.get((head, follower if first + 1 < last else ""))
+def statement_within(statement: StatementText, tokens: Tokens, first: int) -> StatementText:
+    """Returns the statement that begins at a token of another, such as what is explained."""
+    kind = _kind(statement.error, tokens, first, len(tokens))
+    start = statement.start + tokens.starts[first]
+    return StatementText(script=statement.script, start=start, end=statement.end, kind=kind)
+
+
+def _kind(error: _ErrorAt, tokens: Tokens, first: int, last: int) -> StatementKind:
+    head = tokens.key(first)
+    follower = tokens.key(first + 1) if first + 1 < last else ""
+    pair = _PAIRS.get((head, follower))
     if pair is not None:
         return pair
-    if head in ("DESCRIBE", "DESC") and follower in (*_QUERY_WORDS, "WITH", "("):
+    if head in ("DESCRIBE", "DESC") and follower in _DESCRIBED:
         return StatementKind.QUERY
     if head == "WITH":
         return _behind_with(tokens, first, last)
@@ -168,10 +186,8 @@ def _kind(script: SqlText, tokens: Tokens, first: int, last: int) -> StatementKi
         return _HEADS[head]
     place = (tokens.starts[first], tokens.end(first))
     if head in _REFUSED:
-        raise script.error(f"{head} is not supported: {_REFUSED[head]}", *place, kind="unsupported")
-    raise script.error(
-        f"no statement begins with {tokens.word(first)[:40]}; {suggestion(head, _SHOWN)}", *place
-    )
+        raise error(f"{head} is not supported: {_REFUSED[head]}", *place, kind="unsupported")
+    raise error(f"no statement begins with {short(tokens.word(first))}; {suggestion(head, _SHOWN)}", *place)
 
 
 def _behind_with(tokens: Tokens, first: int, last: int) -> StatementKind:

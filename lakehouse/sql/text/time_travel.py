@@ -18,6 +18,9 @@ __all__ = ["AtClause", "TimeUnit", "at_clause", "foreign_clause", "moment"]
 TimeUnit = Literal["version", "timestamp"]
 _UNITS: dict[str, TimeUnit] = {"VERSION": "version", "TIMESTAMP": "timestamp"}
 _DIGITS_MAX = 19
+_NO_VALUE = (
+    "a moment is a number, text in quotes or a parameter: VERSION AS OF 3, TIMESTAMP AS OF '2026-01-31'"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +66,16 @@ def at_clause(statement: StatementText, tokens: Tokens, offset: int, end: int) -
 
 
 def moment(statement: StatementText, tokens: Tokens, index: int) -> AtClause | None:
-    """Returns the ``AS OF …`` of a statement of ours that begins at a token; None if none begins there."""
+    """Returns the ``AS OF …`` of a statement of ours that begins at a token; None if none begins there.
+
+    Its moment is a time: a version is that of one table.
+    """
     first = index
-    unit = _UNITS.get(tokens.key(index))
-    index += unit is not None
+    index += tokens.key(index) == "FOR"
+    index += tokens.key(index) == "TIMESTAMP"
     if tokens.keys(index, 2) != ("AS", "OF"):
         return None
-    if unit is None and tokens.key(index + 2) in _UNITS:
-        unit = _UNITS[tokens.key(index + 2)]
-        index += not tokens.word(index + 3).startswith("'") or unit == "version"
-    return _clause(statement, tokens, unit or "timestamp", first, index + 2)
-
-
-_NO_VALUE = (
-    "a moment is a number, text in quotes or a parameter: VERSION AS OF 3, TIMESTAMP AS OF '2026-01-31'"
-)
+    return _clause(statement, tokens, "timestamp", first, index + 2)
 
 
 def _clause(statement: StatementText, tokens: Tokens, unit: TimeUnit, first: int, index: int) -> AtClause:

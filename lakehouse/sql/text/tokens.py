@@ -70,7 +70,9 @@ class Tokens:
     def is_name(self, index: int) -> bool:
         """Returns whether a token can be a name: a word, or anything in double quotes."""
         word = self.word(index)
-        return word[:1] == '"' or word[:1].isalpha() or word[:1] == "_" or word[:1] > "\x7f"
+        is_word = word[:1].isalpha() or word[:1] == "_" or word[:1] > "\x7f"
+        # The first letter of E'…' and x'…' is a name's too.
+        return word[:1] == '"' or (is_word and word[-1:] != "'")
 
     def at(self, offset: int) -> int:
         """Returns the first token that begins at a byte or behind it."""
