@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lakehouse.sql.text.carets import caret, line_and_column
     from lakehouse.sql.text.commands import (
         BeginQuery,
-        Command,
         DescribeTable,
         EndQuery,
         ExplainQuery,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         SettingText,
         ShowNames,
         ShowSubject,
+        SqlCommand,
         UseDatabase,
         command_in,
     )
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
     from lakehouse.sql.text.time_travel import AtClause, TimeUnit
 
 __all__ = [
-    "Argument", "AtClause", "BeginQuery", "ColumnReference", "Command", "Cut", "DescribeTable", "EndQuery",
-    "ExplainQuery", "FileReference", "FunctionReference", "NameText", "ParameterReference", "QueryTree",
-    "ResetSetting", "RunQuery", "SetSetting", "SettingText", "ShowNames", "ShowSubject", "Splices", "SqlText",
-    "StatementKind", "StatementText", "TableReference", "TimeUnit", "UseDatabase", "caret", "command_in",
-    "line_and_column", "literal", "quoted", "references_in", "renamed", "statement_in", "statements_in",
-    "unquoted",
+    "Argument", "AtClause", "BeginQuery", "ColumnReference", "Cut", "DescribeTable", "EndQuery",
+    "ExplainQuery", "FileReference", "FunctionReference", "NameText", "ParameterReference",
+    "QueryTree", "ResetSetting", "RunQuery", "SetSetting", "SettingText", "ShowNames",
+    "ShowSubject", "Splices", "SqlCommand", "SqlText", "StatementKind", "StatementText",
+    "TableReference", "TimeUnit", "UseDatabase", "caret", "command_in", "line_and_column",
+    "literal", "quoted", "references_in", "renamed", "statement_in", "statements_in", "unquoted",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "carets": "caret line_and_column",
-        "commands": "BeginQuery Command DescribeTable EndQuery ExplainQuery NameText ResetSetting RunQuery "
-        "SetSetting SettingText ShowNames ShowSubject UseDatabase command_in",
+        "commands": "BeginQuery DescribeTable EndQuery ExplainQuery NameText ResetSetting RunQuery SetSetting "
+        "SettingText ShowNames ShowSubject SqlCommand UseDatabase command_in",
         "names": "literal quoted unquoted",
         "references": "Argument ColumnReference FileReference FunctionReference ParameterReference QueryTree "
         "TableReference references_in",

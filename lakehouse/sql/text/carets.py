@@ -39,7 +39,7 @@ def caret(raw: bytes, offset: int, length: int = 1) -> str:
     marked = _first(marked, room)
     after = _first(after, room - _width(marked))
     marker = " " * _width(before) + "^" * max(1, _width(marked))
-    return f"line {line}, column {column}:\n{before}{marked}{after}".rstrip() + f"\n{marker}"
+    return f"line {line}, column {column}:\n{(before + marked + after).rstrip()}\n{marker}"
 
 
 def _shown(raw: bytes) -> str:

@@ -18,7 +18,6 @@ from lakehouse.suggest import suggestion
 
 __all__ = [
     "BeginQuery",
-    "Command",
     "DescribeTable",
     "EndQuery",
     "ExplainQuery",
@@ -29,6 +28,7 @@ __all__ = [
     "SettingText",
     "ShowNames",
     "ShowSubject",
+    "SqlCommand",
     "UseDatabase",
     "command_in",
 ]
@@ -148,7 +148,7 @@ class EndQuery:
     """``END QUERY``."""
 
 
-Command = (
+SqlCommand = (
     RunQuery
     | ExplainQuery
     | UseDatabase
@@ -179,7 +179,7 @@ _INSTEAD: Mapping[StatementKind, str] = {
 }
 
 
-def command_in(statement: StatementText) -> Command:
+def command_in(statement: StatementText) -> SqlCommand:
     """Reads a statement of any kind.
 
     Raises:
@@ -249,7 +249,7 @@ class _Words:
         return unquoted(word)
 
 
-def _explain(words: _Words) -> Command:
+def _explain(words: _Words) -> SqlCommand:
     analyze = words.take("ANALYZE")
     if words.index >= len(words.tokens):
         raise words.error("EXPLAIN stands before a query")
@@ -262,18 +262,18 @@ def _explain(words: _Words) -> Command:
     return ExplainQuery(query=query, analyze=analyze)
 
 
-def _use(words: _Words) -> Command:
+def _use(words: _Words) -> SqlCommand:
     return UseDatabase(name=words.name("USE wants the name of a database or a catalog"))
 
 
-def _set(words: _Words) -> Command:
+def _set(words: _Words) -> SqlCommand:
     name = _setting_name(words)
     if not words.take("=") and not words.take("TO"):
         raise words.error("SET name = value")
     return SetSetting(name=".".join(name.parts).lower(), value=_value(words), start=name.start, end=name.end)
 
 
-def _reset(words: _Words) -> Command:
+def _reset(words: _Words) -> SqlCommand:
     if words.take("ALL"):
         start, end = words.tokens.starts[1], words.tokens.end(1)
         return ResetSetting(name=None, start=start, end=end)
@@ -308,7 +308,7 @@ def _value(words: _Words) -> SettingText:
     return _WORD_VALUES.get(word.upper(), unquoted(word))
 
 
-def _show(words: _Words) -> Command:
+def _show(words: _Words) -> SqlCommand:
     if words.tokens.keys(1, 2) == ("ALL", "TABLES"):
         words.index += 1
     key = words.tokens.key(words.index)
@@ -338,13 +338,13 @@ def _like(words: _Words) -> str | None:
     return words.text("a pattern is text in quotes, such as 'ord%'") if words.take("LIKE") else None
 
 
-def _describe(words: _Words) -> Command:
+def _describe(words: _Words) -> SqlCommand:
     if words.tokens.is_name(words.index + 1):
         words.take("TABLE")
     return DescribeTable(name=words.name("DESCRIBE wants the name of a table, or a query"))
 
 
-def _begin_query(words: _Words) -> Command:
+def _begin_query(words: _Words) -> SqlCommand:
     words.index += 1
     at = moment(words.statement, words.tokens, words.index)
     if at is not None:
@@ -352,12 +352,12 @@ def _begin_query(words: _Words) -> Command:
     return BeginQuery(at=at)
 
 
-def _end_query(words: _Words) -> Command:
+def _end_query(words: _Words) -> SqlCommand:
     words.index += 1
     return EndQuery()
 
 
-_READERS: Mapping[StatementKind, Callable[[_Words], Command]] = {
+_READERS: Mapping[StatementKind, Callable[[_Words], SqlCommand]] = {
     StatementKind.EXPLAIN: _explain,
     StatementKind.USE: _use,
     StatementKind.SET: _set,

@@ -62,21 +62,17 @@ class Splices:
 
         A range that begins in a replacement begins where that was cut out.
         """
-        start, _ = self._before(offset)
-        last, end = self._before(offset + length - 1) if length else (start, start)
-        return start, max(end, last + 1) if length else start
+        start, _ = self._replaced(offset)
+        return start, self._replaced(offset + length - 1)[1] if length else start
 
-    def _before(self, offset: int) -> tuple[int, int]:
+    def _replaced(self, offset: int) -> tuple[int, int]:
         """Returns where one byte of the result stood: itself, or all that its replacement replaced."""
         index = bisect_right(self._starts, offset) - 1
-        if index < 0:
-            return self._within(offset), self._within(offset)
-        cut, behind = self.cuts[index], offset - self._starts[index]
-        beyond = behind - len(cut.text.encode())
-        if beyond < 0:
-            return cut.start, cut.end
-        at = self._within(cut.end + beyond)
-        return at, at
-
-    def _within(self, offset: int) -> int:
-        return min(max(offset, 0), len(self.raw))
+        beyond, last = offset, 0
+        if index >= 0:
+            cut = self.cuts[index]
+            last, beyond = cut.end, offset - self._starts[index] - len(cut.text.encode())
+            if beyond < 0:
+                return cut.start, cut.end
+        at = min(max(last + beyond, 0), len(self.raw))
+        return at, min(at + 1, len(self.raw))
