@@ -200,8 +200,8 @@ class KeyedCounts:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        arrays = (self.keys, self.constants, self.begins, self.values)
-        return sum(array.nbytes for array in arrays) + (0 if self.rows is None else self.rows.nbytes)
+        of_keys = self.keys.nbytes + self.constants.nbytes + self.begins.nbytes
+        return of_keys + self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
 
 
 def _constants(turned: _Turned, values: I64, sizes: I64, records: I64) -> I64:
@@ -389,6 +389,6 @@ class KeyedBytes:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        numbers = (self.keys, self.widths, self.begins, self.ends_begin, self.ends, self.sizes)
-        sizes = self.data.nbytes + sum(array.nbytes for array in numbers)
-        return sizes + (0 if self.rows is None else self.rows.nbytes)
+        of_keys = self.keys.nbytes + self.widths.nbytes + self.begins.nbytes + self.sizes.nbytes
+        ends = self.ends_begin.nbytes + self.ends.nbytes
+        return of_keys + ends + self.data.nbytes + (0 if self.rows is None else self.rows.nbytes)

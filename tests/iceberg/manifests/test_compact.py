@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,6 +24,29 @@ def test_numbers_come_back(values: list[int]) -> None:
     assert numbers.all().tolist() == values
     rows = np.arange(len(values))[::-1]
     assert numbers.at(rows).tolist() == values[::-1]
+
+
+@given(_NUMBERS, st.data())
+def test_numbers_are_cut_apart(values: list[int], data: st.DataObject) -> None:
+    """Parts of numbers have the numbers between their cuts, whatever the form of the whole."""
+    inner = data.draw(st.lists(st.integers(0, len(values)), max_size=3).map(sorted))
+    cuts = [0, *inner, len(values)]
+    parts = Numbers.of(np.array(values, np.int64)).cut(cuts)
+    assert [part.all().tolist() for part in parts] == [
+        values[begin:end] for begin, end in itertools.pairwise(cuts)
+    ]
+    assert all(part.count_of(3) == part.all().tolist().count(3) for part in parts)
+
+
+def test_parts_that_say_the_same_are_one_object() -> None:
+    """Parts of one number are kept once for each size, and so are lists of them."""
+    numbers = Numbers.same(7, 6)
+    one, other, longer = numbers.cut([0, 1, 2, 6])
+    assert one is other
+    assert (one.count, longer.count) == (1, 4)
+    lists = NumberLists(lengths=Numbers.same(2, 6), values=Numbers.same(7, 12)).cut([0, 1, 2, 6])
+    assert lists[0] is lists[1]
+    assert lists[2].at(np.arange(4)) == [(7, 7)] * 4
 
 
 @pytest.mark.parametrize(("value", "width"), [(127, 1), (129, 2), (1 << 16, 4), (1 << 32, 8)])
