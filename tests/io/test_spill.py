@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from lakehouse.io.spill import Spill
+from lakehouse.errors import UnavailableError
+from lakehouse.io.spill import PrivateDirectory, Spill
 
 
 def test_tables_come_back_in_batches(tmp_path: Path) -> None:
@@ -31,3 +35,38 @@ def test_nothing_stays(tmp_path: Path) -> None:
     spill.close()
     assert not list(tmp_path.iterdir())
     Spill(str(tmp_path)).close()
+
+
+def test_a_private_directory_is_entered_by_its_user_only(tmp_path: Path) -> None:
+    """A directory for a library's own files is private, and gone with what is in it when it is closed."""
+    directory = PrivateDirectory(str(tmp_path))
+    made = Path(directory.path)
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    (made / "spilled").write_bytes(b"x")
+    directory.close()
+    directory.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_private_directory_that_is_dropped_is_gone(tmp_path: Path) -> None:
+    """A directory that nothing refers to any more is deleted, though nobody closed it."""
+    directory = PrivateDirectory(str(tmp_path))
+    assert list(tmp_path.iterdir())
+    del directory
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_child_leaves_private_directories_to_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forked process deletes no directory of its parent."""
+    directory = PrivateDirectory(str(tmp_path))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    directory.close()
+    assert list(tmp_path.iterdir())
+
+
+def test_a_private_directory_needs_a_place(tmp_path: Path) -> None:
+    """A place that is not there is told by its path."""
+    with pytest.raises(UnavailableError, match="missing"):
+        PrivateDirectory(str(tmp_path / "missing"))

@@ -102,6 +102,8 @@ def open_database(settings: SqlSettings) -> Database:
     connection = duckdb.connect(":memory:", config=_opening(settings, directory))
     file_system = LakeFileSystem()
     connection.register_filesystem(file_system)
+    # Among the options above, DuckDB 2.0 shows this one and does not keep to it.
+    connection.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_bytes}B'")
     for command in LOCKING:
         connection.execute(command)
     return Database(connection, file_system, directory, settings)
@@ -111,7 +113,6 @@ def _opening(settings: SqlSettings, directory: PrivateDirectory | None) -> dict[
     """Options that DuckDB takes when it is made, and not later."""
     options = {
         "temp_directory": directory.path if directory else "",
-        "max_temp_directory_size": f"{settings.spill_bytes}B",
         "memory_limit": f"{settings.memory_bytes}B",
     }
     return {**options, "threads": str(settings.threads)} if settings.threads else options

@@ -30,8 +30,11 @@ __all__ = ["SqlFailure", "SqlFailureError", "failure_of", "said_by_duckdb"]
 
 _CATEGORY = re.compile(r"([A-Za-z][A-Za-z ]*?) Error: (.*)", re.DOTALL)
 _ADVICE = re.compile(
-    r"\n+(?:Candidate bindings:|Did you mean |Possible solutions:|LINE \d+:|Use \"SET ).*", re.DOTALL
+    r"\n+(?:Candidate bindings:|Did you mean |Possible solutions:|Database is launched |"
+    r"This limit was set by |Use \"SET |LINE \d+:).*",
+    re.DOTALL,
 )
+"""Beginnings of what DuckDB adds: near names, which a failure has apart, and settings that are locked."""
 _USERS = frozenset(
     {
         *(
@@ -45,7 +48,7 @@ _USERS = frozenset(
             "constraint",
         ),
         *("not implemented", "dependency", "divide by zero", "mismatch type", "invalid type", "expression"),
-        *("parameter not resolved", "parameter not allowed", "sequence", "settings", "invalid configuration"),
+        *("parameter not resolved", "parameter not allowed", "sequence", "settings", "missing extension"),
     }
 )
 """Categories of what is wrong with a statement."""
@@ -74,7 +77,7 @@ class SqlFailure:
     def to_error(self, settings: SqlSettings, files: VirtualFiles) -> LakehouseError:
         """The error to raise, with this value as its context ``failure``."""
         key, message = files.named_in(self.message)
-        context: dict[str, Any] = {"failure": self}
+        context: dict[str, Any] = {"failure": replace(self, message=message)}
         if self.category == "out of memory":
             return UnavailableError(_memory_message(message, settings), kind="out-of-memory", **context)
         if self.category == "interrupt":
@@ -93,7 +96,7 @@ class SqlFailure:
 
 
 def _memory_message(message: str, settings: SqlSettings) -> str:
-    if "temp_directory" in message or "temp directory" in message:
+    if "offload" in message:
         return (
             f"the statement spills more to the disk than sql.spill_bytes ({settings.spill_bytes:,}) allows: "
             f"raise it, or read less. {message}"
@@ -141,36 +144,31 @@ def said_by_duckdb(moved: int = 0) -> Iterator[None]:
 def _read(error: Exception) -> SqlFailure:
     text = str(error)
     match = _CATEGORY.match(text)
-    if match is None:
-        category = "invalid input" if isinstance(error, TypeError | UnicodeError | ValueError) else "unknown"
-        return SqlFailure(category=category, message=text or type(error).__name__)
-    category, rest = match[1].lower(), match[2]
+    category, rest = (match[1], match[2]) if match else ("", text)
     said = _read_json(rest)
-    if said is None:
-        return SqlFailure(category=category, message=_without_advice(rest))
+    if not category and not said:
+        category = "invalid input" if isinstance(error, TypeError | ValueError) else type(error).__name__
     offset, length = _place(str(said.get("location", "")))
-    names = str(said.get("candidates", ""))
+    message = str(said.get("exception_message", rest))
     return SqlFailure(
-        category=category,
-        message=_without_advice(str(said.get("exception_message", ""))),
+        # Some errors are nothing but the JSON.
+        category=(category or str(said.get("exception_type", ""))).lower(),
+        message=_ADVICE.sub("", message).strip(),
         offset=offset,
         length=length,
-        candidates=tuple(name for name in names.split(",") if name),
+        candidates=tuple(name for name in str(said.get("candidates", "")).split(",") if name),
     )
 
 
-def _read_json(text: str) -> dict[str, Any] | None:
+def _read_json(text: str) -> dict[str, Any]:
+    """Facts of an error that DuckDB tells as JSON; none of one that it tells as text."""
     try:
-        said = json.loads(text) if text.startswith("{") else None
+        said = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) else None
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _place(location: str) -> tuple[int | None, int]:
     match = re.fullmatch(r"\[(\d+),(\d+)\]", location)
     return (int(match[1]), int(match[2])) if match else (None, 0)
-
-
-def _without_advice(message: str) -> str:
-    return _ADVICE.sub("", message).strip()

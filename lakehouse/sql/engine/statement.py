@@ -48,11 +48,12 @@ class SqlStatement:
     """A turn of an instance, from :meth:`SqlInstance.statement`; calls of it run one after another."""
 
     def __init__(self, database: Database) -> None:
+        self.database = database
+        """DuckDB that it runs on."""
         self.bridge = LoopBridge()
         """Runs coroutines for sources and files."""
         self.files = VirtualFiles(self.bridge)
         """Files that the statement's text may open, and no others."""
-        self._database = database
         self._cursor: Any = None
         self._reader: Any = None
         self._one_call = asyncio.Lock()
@@ -66,12 +67,12 @@ class SqlStatement:
 
     async def open(self) -> None:
         """Makes the cursor."""
-        self._database.file_system.admit(self.files)
+        self.database.file_system.admit(self.files)
         await self.run(self._open_cursor)
 
     async def register(self, name: str, source: object) -> None:
         """Lets SQL read a source of Arrow data by name, in this statement only."""
-        await self.run(lambda: self._cursor.register(name, source))
+        await self.run(self._register, name, source)
 
     async def define(self, name: str, query: str) -> None:
         """Makes a view that this statement only can read."""
@@ -116,7 +117,7 @@ class SqlStatement:
         async with self._one_call:
             if self._ended:
                 raise InvalidInputError("this statement of SQL has ended", kind="closed")
-            self._call = call = self._database.call(partial(self._guarded, partial(work, *args)))
+            self._call = call = self.database.call(partial(self._guarded, partial(work, *args)))
             try:
                 return await asyncio.wrap_future(call)
             except asyncio.CancelledError:
@@ -139,9 +140,9 @@ class SqlStatement:
         """Ends the statement and gives everything back; it may be called twice."""
         await self.end()
         with anyio.CancelScope(shield=True):
-            await asyncio.wrap_future(self._database.call(self._close))
+            await asyncio.wrap_future(self.database.call(self._close))
             await self.bridge.aclose()
-        self._database.file_system.forget(self.files)
+        self.database.file_system.forget(self.files)
 
     def close_reader(self) -> None:
         """Closes the reader of the stream; on a thread."""
@@ -151,13 +152,24 @@ class SqlStatement:
 
     async def _interrupt(self) -> None:
         if self._cursor is not None:
-            await asyncio.wrap_future(self._database.control(self._cursor.interrupt))
+            await asyncio.wrap_future(self.database.control(self._cursor.interrupt))
 
     def _open_cursor(self) -> None:
-        self._cursor = self._database.connection.cursor()
+        self._cursor = self.database.connection.cursor()
         self._cursor.execute(f"SET SESSION streaming_buffer_size = '{_BUFFER_BYTES}B'")
 
+    def _register(self, name: str, source: object) -> None:
+        self._check_idle()
+        self._cursor.register(name, source)
+
+    def _check_idle(self) -> None:
+        if self._reader is not None:
+            raise InvalidInputError(
+                "a result of this statement is under way: read it to its end, or begin another statement"
+            )
+
     def _open_reader(self, text: str, parameters: SqlParameters, batch_rows: int) -> Any:
+        self._check_idle()
         self._check_reading(text)
         try:
             with said_by_duckdb():
@@ -181,6 +193,7 @@ class SqlStatement:
             )
 
     def _execute(self, text: str, parameters: SqlParameters, prefix: str = "") -> list[tuple[Any, ...]]:
+        self._check_idle()
         with said_by_duckdb(moved=len(prefix)):
             rows: list[tuple[Any, ...]] = self._cursor.execute(prefix + text, parameters).fetchall()
         return rows
@@ -210,8 +223,8 @@ class SqlStatement:
         error, self.bridge.error = self.bridge.error, None
         if error is not None:
             return error
-        self._database.is_broken |= failure.is_fatal
-        return failure.to_error(self._database.settings, self.files)
+        self.database.is_broken |= failure.is_fatal
+        return failure.to_error(self.database.settings, self.files)
 
     def _close(self) -> None:
         self.close_reader()
