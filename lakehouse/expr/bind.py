@@ -178,7 +178,7 @@ def _folded(call: FunctionCall) -> Expr:
 
 def _in(expr: In, schema: pa.Schema) -> Expr:
     arg = _bind(expr.arg, schema, negate=False)
-    kind = type_of(arg, schema)
+    kind = _constant_type(arg, schema)
     fits = (isinstance(value, pa.Scalar) and value.type == kind for value in expr.values)
     if kind is None or (expr.values and all(fits)):
         return In(arg, expr.values)
@@ -197,7 +197,7 @@ def _compare(expr: Compare, schema: pa.Schema, negate: bool) -> Expr:
     left, right = (_bind(side, schema, negate=False) for side in (expr.left, expr.right))
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, swapped_op(op)
-    kind = type_of(left, schema)
+    kind = _constant_type(left, schema)
     if not isinstance(right, Constant) or kind is None or isinstance(right.value, pa.Scalar):
         return Compare(op, left, right)
     if right.value is None:
@@ -221,6 +221,12 @@ def _compare(expr: Compare, schema: pa.Schema, negate: bool) -> Expr:
     if below:
         return Compare("<=" if upward else ">", left, Constant(pa.scalar(value, kind)))
     return Compare("<" if upward else ">=", left, Constant(pa.scalar(value, kind)))
+
+
+def _constant_type(arg: Expr, schema: pa.Schema) -> pa.DataType | None:
+    """Returns the type of constants that are compared with the expression: of what it encodes, if it does."""
+    kind = type_of(arg, schema)
+    return kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
 
 
 def _never(arg: Expr) -> Expr:

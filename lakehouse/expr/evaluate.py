@@ -127,12 +127,13 @@ def _truth(values: Any) -> Any:
 
 def _is_in(tested: Any, values: tuple[Any, ...]) -> Any:
     """Computes SQL's IN: null for a null, and for a miss when one of the values is null."""
-    wanted = pa.array(values, tested.type)
+    kind = tested.type.value_type if pa.types.is_dictionary(tested.type) else tested.type
+    wanted = pa.array(values, kind)
     with_null = wanted.null_count > 0
     wanted = wanted.drop_null()
-    if pa.types.is_floating(tested.type) and pc.any(pc.equal(wanted, 0)).as_py():
+    if pa.types.is_floating(kind) and pc.any(pc.equal(wanted, 0)).as_py():
         # Arrow compares bits, in which the two zeros differ.
-        wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], tested.type)])
+        wanted = pa.concat_arrays([wanted, pa.array([0.0, -0.0], kind)])
     hit = pc.is_in(tested, value_set=wanted)
     unknown = pc.is_null(tested)
     if with_null:

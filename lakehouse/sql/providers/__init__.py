@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from lakehouse.sql.providers.declared import select_list
     from lakehouse.sql.providers.memory import ArrowProvider
     from lakehouse.sql.providers.planning import PlanningSource, ScanNeeds, needs_of
-    from lakehouse.sql.providers.provider import SourceBridge, TableProvider
+    from lakehouse.sql.providers.provider import TableProvider
     from lakehouse.sql.providers.pushed_filters import to_expr
     from lakehouse.sql.providers.source import arrow_source
 
 __all__ = [
-    "ArrowProvider", "PlanningSource", "ScanNeeds", "SourceBridge", "TableProvider", "arrow_dataset",
+    "ArrowProvider", "PlanningSource", "ScanNeeds", "TableProvider", "arrow_dataset",
     "arrow_source", "needs_of", "select_list", "to_expr",
 ]  # fmt: skip
 
@@ -32,7 +32,7 @@ __getattr__, __dir__ = door(
         "memory": "ArrowProvider",
         "source": "arrow_source",
         "planning": "PlanningSource ScanNeeds needs_of",
-        "provider": "SourceBridge TableProvider",
+        "provider": "TableProvider",
         "pushed_filters": "to_expr",
         "declared": "select_list",
     },

@@ -13,15 +13,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lakehouse.config import SqlSettings
+from lakehouse.sql.engine.loop_bridge import LoopBridge
 from lakehouse.sql.providers.declared import Declared
 from lakehouse.sql.providers.handover import Handover
-from lakehouse.sql.providers.provider import SourceBridge, TableProvider
+from lakehouse.sql.providers.provider import TableProvider
 
 __all__ = ["ProviderDataset", "arrow_dataset"]
 
 
 def arrow_dataset(
-    provider: TableProvider, bridge: SourceBridge, *, bytes_max: int = SqlSettings().source_bytes
+    provider: TableProvider, bridge: LoopBridge, *, bytes_max: int = SqlSettings().source_bytes
 ) -> ProviderDataset:
     """Returns a dataset for DuckDB's ``register``, with the columns and rows of :func:`arrow_source`."""
     declared = Declared(provider.schema)

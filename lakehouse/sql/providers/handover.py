@@ -6,17 +6,16 @@ its statement has ended.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakehouse.errors import InvalidInputError
 from lakehouse.expr import Expr
+from lakehouse.sql.engine.loop_bridge import LoopBridge
 from lakehouse.sql.providers.declared import Declared
-from lakehouse.sql.providers.provider import SourceBridge, TableProvider
+from lakehouse.sql.providers.provider import TableProvider
 from lakehouse.sql.providers.read_ahead import ReadAhead
 
 __all__ = ["Handover"]
@@ -30,7 +29,7 @@ class Handover:
     """How the rows of one provider reach one statement."""
 
     provider: TableProvider
-    bridge: SourceBridge
+    bridge: LoopBridge
     declared: Declared
     bytes_max: int
     """Bytes that are read ahead in each scan."""
@@ -52,9 +51,7 @@ class Handover:
             reading.result()  # raises what it raised
         finally:
             # Whoever lets go of a stream may be the loop itself, so nothing is waited for here.
-            if not reading.done():
-                with contextlib.suppress(InvalidInputError):  # the statement has ended, and this with it
-                    self.bridge.start(ahead.stop())
+            reading.cancel()
 
     async def _checked(
         self, names: Sequence[str], where: Expr | None

@@ -10,7 +10,6 @@ needed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,15 +106,17 @@ class _Scan:
     filters: tuple[str, ...]
 
 
-def needs_of(plan: str, sources: Mapping[str, PlanningSource]) -> dict[str, ScanNeeds]:
+def needs_of(
+    plan: Sequence[Mapping[str, Any]], sources: Mapping[str, PlanningSource]
+) -> dict[str, ScanNeeds]:
     """Returns what a statement needs of each reference.
 
     Args:
-        plan: the plan of the statement over these sources, as JSON.
+        plan: the plan of the statement over these sources, as ``EXPLAIN (FORMAT JSON)`` gives it.
         sources: the source of each reference, by any name.
     """
     scans: dict[str, list[_Scan]] = {source.prefix: [] for source in sources.values()}
-    for scan in _scans(json.loads(plan)):
+    for scan in _scans(plan):
         owners = [prefix for prefix in scans if any(name.startswith(prefix) for name in scan.columns)]
         if len(owners) != 1:
             return {name: source.needs(None) for name, source in sources.items()}
@@ -123,11 +124,11 @@ def needs_of(plan: str, sources: Mapping[str, PlanningSource]) -> dict[str, Scan
     return {name: source.needs(scans[source.prefix]) for name, source in sources.items()}
 
 
-def _scans(plan: Any) -> Iterator[_Scan]:
+def _scans(plan: Sequence[Mapping[str, Any]]) -> Iterator[_Scan]:
     pending = list(plan)
     while pending:
         node = pending.pop()
-        pending += node["children"]
+        pending += reversed(node["children"])
         if node["name"].strip() == "PYTHON_ARROW_SCAN":
             told = node["extra_info"]
             yield _Scan(columns=_texts(told.get("Projections")), filters=_texts(told.get("Filters")))

@@ -1,4 +1,4 @@
-"""Providers of rows for DuckDB, and the bridge by which its threads reach the event loop they live on.
+"""Providers: what has the rows of one reference of a statement.
 
 Invariant: a provider keeps nothing between scans, for DuckDB may scan one reference twice, or plan it and not
 scan it at all.
@@ -6,17 +6,14 @@ scan it at all.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
 from lakehouse.expr import Expr
 
-__all__ = ["SourceBridge", "TableProvider"]
-
-R = TypeVar("R")
+__all__ = ["TableProvider"]
 
 
 class TableProvider(Protocol):
@@ -40,21 +37,4 @@ class TableProvider(Protocol):
             columns: names of the columns to yield, in this order; a batch without columns still has its
                 ``num_rows``.
             where: conditions that :meth:`applies` took, joined; they may read other columns too.
-        """
-
-
-class SourceBridge(Protocol):
-    """Bridge of a statement (``sql/engine``), as sources need it."""
-
-    def wait(self, work: Coroutine[Any, Any, R], /) -> R:
-        """Runs the coroutine on the loop and waits for it, on a thread of DuckDB's.
-
-        The bridge keeps the first error, for DuckDB hands on no more than the text of it.
-        """
-
-    def start(self, work: Coroutine[Any, Any, R], /) -> Future[R]:
-        """Begins the coroutine on the loop, from any thread; it is cancelled when the statement ends.
-
-        Raises:
-            InvalidInputError: the loop is closed.
         """

@@ -1,7 +1,7 @@
 """Conditions that DuckDB pushes into a scan, as expressions of ours with the same meaning.
 
 Invariant: an expression that is made here keeps exactly the rows that DuckDB would keep. What our evaluation
-may see differently (types cut to another unit, ends of the calendar, deep trees) stays with DuckDB.
+may see differently (types that are cut to another unit, deep trees) stays with DuckDB.
 """
 
 from __future__ import annotations
@@ -128,16 +128,9 @@ def _value(node: Node, kind: pa.DataType) -> Any:
     """Returns a constant as a value of the column's type."""
     if not isinstance(node, Lit) or node.type != _name_of(kind) or node.value is None:
         raise _Unfit
-    value = node.value
     if node.type == "TIMESTAMP WITH TIME ZONE":
-        try:
-            return _EPOCH + dt.timedelta(microseconds=cast("int", value))
-        except OverflowError:
-            raise _Unfit from None
-    # DuckDB writes infinite days as the ends of Python's calendar.
-    if isinstance(value, dt.date) and value in (type(value).min, type(value).max):
-        raise _Unfit
-    return value
+        return _EPOCH + dt.timedelta(microseconds=cast("int", node.value))
+    return node.value
 
 
 def _name_of(kind: pa.DataType) -> str | None:

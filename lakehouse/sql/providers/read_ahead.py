@@ -29,11 +29,9 @@ class ReadAhead:
         self._bytes = self._rows = 0
         self._more, self._room = asyncio.Event(), asyncio.Event()
         self._ended = False
-        self._reading: asyncio.Task[None] | None = None
 
     async def read(self, batches: AsyncGenerator[pa.RecordBatch, None]) -> None:
         """Reads all batches, as far ahead as there is room."""
-        self._reading = asyncio.current_task()
         try:
             async with aclosing(batches):
                 async for batch in batches:
@@ -58,12 +56,6 @@ class ReadAhead:
             missing -= taken[-1].num_rows
         self._room.set()
         return taken
-
-    async def stop(self) -> None:
-        """Cancels the reading, and drops what waits."""
-        if self._reading is not None:
-            self._reading.cancel()
-        self._waiting.clear()
 
     async def _put(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)

@@ -18,16 +18,17 @@ from lakehouse.config import SqlSettings
 from lakehouse.errors import InternalError
 from lakehouse.expr import Expr
 from lakehouse.expr.nodes import all_given
+from lakehouse.sql.engine.loop_bridge import LoopBridge
 from lakehouse.sql.providers.declared import Declared
 from lakehouse.sql.providers.handover import Handover
-from lakehouse.sql.providers.provider import SourceBridge, TableProvider
+from lakehouse.sql.providers.provider import TableProvider
 from lakehouse.sql.providers.pushed_filters import to_expr
 
 __all__ = ["ProviderSource", "arrow_source"]
 
 
 def arrow_source(
-    provider: TableProvider, bridge: SourceBridge, *, bytes_max: int = SqlSettings().source_bytes
+    provider: TableProvider, bridge: LoopBridge, *, bytes_max: int = SqlSettings().source_bytes
 ) -> ProviderSource:
     """Returns what DuckDB's ``register`` takes, for one reference of one statement.
 
