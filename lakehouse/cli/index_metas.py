@@ -19,7 +19,6 @@ from rich.text import Text
 from lakehouse.cli.arguments import split_file
 from lakehouse.cli.escapes import json_text
 from lakehouse.cli.frame import Outcome, on_store
-from lakehouse.cli.index_source_choice import SourceKind, look
 from lakehouse.cli.output import brief_json, complain, console, error_console, print_table
 from lakehouse.cli.progress import moving_line
 from lakehouse.errors import InvalidInputError
@@ -38,6 +37,7 @@ from lakehouse.index import (
 )
 from lakehouse.io import ObjectStore, open_store
 from lakehouse.lake import Lake
+from lakehouse.storage.indexes import SourceKind, source_kind
 
 __all__ = ["index_metas"]
 
@@ -91,7 +91,7 @@ async def index_metas(
     """
     _check(output_format, output, source, table)
     rows_shape = SHAPES[shape.value]
-    wanted = await look(store) if source is SourceKind.AUTO and table is None else source
+    wanted = await source_kind(store) if source is SourceKind.AUTO and table is None else source
     files = None if table is not None or wanted is SourceKind.TABLES else _source(store, wanted)
     if files is None:
         scan = Lake(store).index_metas(table, concurrency=concurrency, kinds=kind)

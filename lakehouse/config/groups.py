@@ -286,6 +286,9 @@ class SqlSettings(SettingsGroup):
     source_bytes: int = declare(
         64 * 1024 * 1024, "Bytes of rows that are read ahead of DuckDB, for each table that is merged.", low=1
     )
+    mask_locations: bool = declare(
+        False, "Whether system tables show pseudonyms in place of directories and paths."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.io.cost import Cost, OperationCost, measure
-    from lakehouse.io.open import load_catalogs, load_settings, open_backend, open_store
+    from lakehouse.io.open import load_catalogs, load_settings, open_backend, open_beside, open_store
     from lakehouse.io.options import StorageOptions
     from lakehouse.io.protocols import Buffer, Capabilities, Fetched, ListPage, ObjectMeta, Stored
     from lakehouse.io.retry import RetryPolicy
@@ -35,6 +35,7 @@ __all__ = [
     "map_bounded",
     "measure",
     "open_backend",
+    "open_beside",
     "open_store",
 ]
 
@@ -42,7 +43,7 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "cost": "Cost OperationCost measure",
-        "open": "load_catalogs load_settings open_backend open_store",
+        "open": "load_catalogs load_settings open_backend open_beside open_store",
         "options": "StorageOptions",
         "protocols": "Buffer Capabilities Fetched ListPage ObjectMeta Stored",
         "retry": "RetryPolicy",

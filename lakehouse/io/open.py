@@ -14,7 +14,8 @@ from lakehouse._version import install_command
 from lakehouse.clock import Clock
 from lakehouse.config import RESERVED_ENV, CatalogConfig, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
-from lakehouse.io.decorators import InstrumentedStore, LimitedStore
+from lakehouse.io.backends.backend import Listing
+from lakehouse.io.decorators import InstrumentedStore, LimitedStore, StoreDecorator
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.proofs.proof import gated
@@ -23,7 +24,10 @@ from lakehouse.io.retrying import RetryingStore
 from lakehouse.io.store import ObjectStore
 from lakehouse.io.work.memory_limit import settings_of_memory
 
-__all__ = ["load_catalogs", "load_settings", "open_backend", "open_store", "stacked", "understood_options"]
+__all__ = [
+    "load_catalogs", "load_settings", "open_backend", "open_beside", "open_store", "stacked",
+    "understood_options",
+]  # fmt: skip
 
 _BACKENDS = {
     "s3": ("lakehouse.io.backends.s3", "S3Backend"),
@@ -66,6 +70,25 @@ def open_store(
     """
     backend = open_backend(url, storage_options=storage_options, settings=settings)
     return stacked(backend, clock=clock)
+
+
+def open_beside(
+    near: ObjectStore, url: str, *, settings: Settings, clock: Clock | None = None
+) -> ObjectStore:
+    """The store at ``url``, with the storage options of another where both are of one scheme.
+
+    Args:
+        near: store whose credentials are those of whoever asks.
+        url: as for :func:`open_store`.
+        settings: bounds.
+        clock: for tests.
+    """
+    while isinstance(near, StoreDecorator):
+        near = near.inner
+    options: StorageOptions | None = None
+    if isinstance(near, Listing) and near.location.scheme == Location.parse(url).scheme:
+        options = near.options
+    return open_store(url, storage_options=options and options.reveal(), settings=settings, clock=clock)
 
 
 def stacked(backend: ObjectStore, *, clock: Clock | None = None) -> ObjectStore:

@@ -15,6 +15,8 @@ from lakehouse.catalog.accounts import AuthorityStore
 from lakehouse.catalog.control import LakeCache
 from lakehouse.catalog.sources import Access, SourceSet, WarehouseSource
 from lakehouse.config import AccountConfig
+from lakehouse.errors import PermissionDeniedError
+from lakehouse.io import ObjectStore
 from lakehouse.lake.state import LakeState
 from lakehouse.storage.tables import Names
 
@@ -62,6 +64,13 @@ class AccountState(LakeState):
     def is_entered(self) -> bool:  # type: ignore[override]
         """Whether the lake is entered, which accounts of it are with it."""
         return self.root.is_entered
+
+    def open_location(self, url: str) -> ObjectStore:
+        """Refuses: the credentials are the lake's, and would open what the account may not see."""
+        raise PermissionDeniedError(
+            f"account {self.account!r} reads tables, not locations: ask for a table of the lake",
+            account=self.account,
+        )
 
     def use(self) -> None:
         """Notes that the account is used."""

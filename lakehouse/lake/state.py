@@ -6,7 +6,7 @@ Invariant: a state is configuration until its lake is entered; it starts nothing
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cache import CacheBudget, CacheSpec
@@ -26,8 +26,8 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.iceberg import catalogs as iceberg_catalogs
 from lakehouse.iceberg.publishing import publish_table, published
 from lakehouse.iceberg.scopes import Scopes
-from lakehouse.io import ObjectStore
-from lakehouse.io.work import Background
+from lakehouse.io import ObjectStore, open_beside
+from lakehouse.io.work import Background, Job
 from lakehouse.lake.attached import (
     AttachedWarehouse,
     attached_warehouse,
@@ -209,12 +209,37 @@ class LakeState:
         if self._catalogs is not None:
             await self._catalogs.aclose()
 
-    def spawn(self, work: Callable[..., Awaitable[None]], *args: object, optional: bool = False) -> bool:
-        """Starts background work if the lake is entered and so awaits its end; returns whether it did."""
+    def spawn(
+        self,
+        work: Callable[..., Awaitable[None]],
+        *args: object,
+        optional: bool = False,
+        job: tuple[str, str] | None = None,
+    ) -> bool:
+        """Starts background work if the lake is entered and so awaits its end; returns whether it did.
+
+        Args:
+            work: an async function.
+            args: its arguments.
+            optional: cancelled at the end instead of waited for.
+            job: what users call it, and the table that it is done for; None = it is none that they know.
+        """
         if not self.is_entered:
             return False
-        self.background.start(work, *args, optional=optional)
+        known = job and Job(name=job[0], table=job[1], began_ms=self.clock.now_ms())
+        self.background.start(work, *args, optional=optional, job=known)
         return True
+
+    # --- what system tables of SQL tell of -------------------------------------------
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Jobs of the lake under way, those of tables that the account does not see among them."""
+        return self.background.jobs
+
+    def open_location(self, url: str) -> ObjectStore:
+        """Opens the store of a URL that a statement names, with the credentials of the lake."""
+        return open_beside(self.store, url, settings=self.settings, clock=self.clock)
 
     def handle(self, table: OpenTable) -> Table:
         """Returns a user's handle of a table, whose commits begin what they make due."""

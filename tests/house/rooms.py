@@ -125,7 +125,6 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "catalog",
             "store",
             "puffin",
-            "index_source_choice",
             "index_metas",
         ),
         *("demo", "spark", "app"),

@@ -8,6 +8,7 @@ Invariant: an id of another account is unknown here, whether or not it exists.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeVar
 
 from lakehouse.catalog.engines import EngineKey
@@ -327,7 +328,12 @@ class MetadataGraph(BulkGraph, LiveGraph):
         return await self.engines.hints.hint(await self.resolve(number), engine, payload_type)
 
     def system_rows(
-        self, name: str, *, catalog: str | None = None, schema: str | None = None, table: str | None = None
+        self,
+        name: str,
+        *,
+        catalog: str | Collection[str] | None = None,
+        schema: str | Collection[str] | None = None,
+        table: str | Collection[str] | None = None,
     ) -> SystemScan:
         """Computes a relation of ``information_schema``, as an async iteration over record batches.
 
@@ -335,9 +341,9 @@ class MetadataGraph(BulkGraph, LiveGraph):
 
         Args:
             name: full name, such as ``information_schema.columns``.
-            catalog: only this catalog; the warehouse's name is empty.
-            schema: only namespaces of this name, as users write it.
-            table: only tables and views of this name.
+            catalog: only this catalog, or these; the warehouse's name is empty.
+            schema: only namespaces of this name, or these, as users write it.
+            table: only tables and views of this name, or these.
 
         Example::
 

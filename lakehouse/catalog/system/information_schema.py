@@ -8,7 +8,7 @@ Invariant: a table or namespace that cannot be read costs a warning and its own 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -55,23 +55,27 @@ class SystemWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationFilter:
-    """Narrows a scan by exact names; None = all. What is left out is neither listed nor loaded."""
+    """Narrows a scan by exact names, one or some; None = all. What is left out is not listed, nor loaded."""
 
-    catalog: str | None = None
-    schema: str | None = None
-    table: str | None = None
+    catalog: str | Collection[str] | None = None
+    schema: str | Collection[str] | None = None
+    table: str | Collection[str] | None = None
 
     def has_catalog(self, name: str) -> bool:
         """Returns whether rows of a catalog are wanted."""
-        return self.catalog in (None, name)
+        return _is_among(self.catalog, name)
 
     def has_schema(self, name: str) -> bool:
         """Returns whether rows of a namespace are wanted."""
-        return self.schema in (None, name)
+        return _is_among(self.schema, name)
 
     def has_table(self, path: RelationPath) -> bool:
         """Returns whether rows of a relation are wanted."""
-        return self.table in (None, path[-1])
+        return _is_among(self.table, path[-1])
+
+
+def _is_among(wanted: str | Collection[str] | None, name: str) -> bool:
+    return wanted is None or (name == wanted if isinstance(wanted, str) else name in wanted)
 
 
 class SystemScan:

@@ -34,7 +34,7 @@ class AutoPublication:
             return
         self._is_due = True
         if not self._begun and table.env.spawn is not None:
-            self._begun = table.env.spawn(self._run, table)
+            self._begun = table.env.spawn(self._run, table, job=("publish", str(table.name)))
 
     async def _run(self, table: OpenTable) -> None:
         try:

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.index.metas.enumerate import Authorise, IndexMetaScan, ScanStats, iterate_index_metas
+    from lakehouse.index.metas.enumerate import (
+        Authorise,
+        IndexMetaScan,
+        ScanStats,
+        iterate_index_metas,
+        masked_location,
+    )
     from lakehouse.index.metas.rows import COMPACT, RowShape
     from lakehouse.index.metas.sources import FileProblem, IndexFile, IsVisible
 
 __all__ = [
     "COMPACT", "Authorise", "FileProblem", "IndexFile", "IndexMetaScan", "IsVisible", "RowShape",
-    "ScanStats", "iterate_index_metas",
+    "ScanStats", "iterate_index_metas", "masked_location",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "enumerate": "Authorise IndexMetaScan ScanStats iterate_index_metas",
+        "enumerate": "Authorise IndexMetaScan ScanStats iterate_index_metas masked_location",
         "rows": "COMPACT RowShape",
         "sources": "FileProblem IndexFile IsVisible",
     },

@@ -30,7 +30,7 @@ from lakehouse.io import Cost, ObjectStore, map_bounded
 from lakehouse.io.cost import counting
 from lakehouse.log import get_logger
 
-__all__ = ["Authorise", "IndexMetaScan", "ScanStats", "iterate_index_metas"]
+__all__ = ["Authorise", "IndexMetaScan", "ScanStats", "iterate_index_metas", "masked_location"]
 
 _log = get_logger(__name__)
 
@@ -207,7 +207,7 @@ class IndexMetaScan:
                         self.stats.entries[target.index_type.value] += 1
                         entry = target.entry(locator)
                         if self._mask and entry.error is not None:
-                            entry = replace(entry, error=entry.error.replace(file.key, _masked(file.key), 1))
+                            entry = replace(entry, error=entry.error.replace(file.key, masked_location(file.key), 1))
                         yield entry
         finally:
             self.stats.seconds = time.perf_counter() - started
@@ -304,8 +304,8 @@ class IndexMetaScan:
             return locator
         return replace(
             locator,
-            table_dir=_masked(locator.table_dir),
-            index_file_path=_masked(locator.index_file_path),
+            table_dir=masked_location(locator.table_dir),
+            index_file_path=masked_location(locator.index_file_path),
         )
 
     def _summarise(self) -> None:
@@ -330,7 +330,7 @@ def _kind(word: str) -> IndexType:
         ) from error
 
 
-def _masked(location: str) -> str:
+def masked_location(location: str) -> str:
     """Returns a pseudonym for a location, the same in every scan."""
     return "masked:" + xxhash.xxh3_128_hexdigest(location.encode())[:_MASK_CHARS]
 
@@ -348,12 +348,12 @@ def _masked_problem(
     problem: FileProblem, error: LakehouseError | None
 ) -> tuple[FileProblem, LakehouseError | None]:
     """Returns the problem without locations, and an error with the same message."""
-    path = _masked(problem.path)
+    path = masked_location(problem.path)
     # Errors of formats come from code that knows bytes but no locations, so the text behind the path may
     # stay. Other errors may come from stores, which know locations.
     safe = isinstance(error, FormatError) and problem.message.startswith(problem.path)
     rest = problem.message[len(problem.path) :] if safe else f": {KINDS.get(problem.kind, problem.kind)}"
-    table_dir = None if problem.table_dir is None else _masked(problem.table_dir)
+    table_dir = None if problem.table_dir is None else masked_location(problem.table_dir)
     problem = replace(problem, path=path, message=path + rest, table_dir=table_dir)
     if error is not None:
         error = type(error)(problem.message, kind=error.kind, key=path, offset=problem.offset)

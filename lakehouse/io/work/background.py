@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakehouse.log import get_logger
 
-__all__ = ["Background", "beside"]
+__all__ = ["Background", "Job", "beside"]
 
 _log = get_logger(__name__)
 _GRACE_S = 10.0
@@ -39,25 +40,53 @@ async def beside(work: Coroutine[Any, Any, R]) -> AsyncIterator[Awaitable[R]]:
             task.exception()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Background work that users may want to know of."""
+
+    name: str
+    """Sort of work, such as ``compact``."""
+    table: str
+    """Full name of the table that it is done for."""
+    began_ms: int
+    """When it began, in milliseconds since 1970."""
+
+
 class Background:
     """Tasks with an end."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._jobs: dict[asyncio.Task[None], Job] = {}
         self._optional: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Callable[..., Awaitable[None]], *args: Any, optional: bool = False) -> None:
+    @property
+    def jobs(self) -> list[Job]:
+        """Jobs under way, oldest first."""
+        return list(self._jobs.values())
+
+    def start(
+        self,
+        work: Callable[..., Awaitable[None]],
+        *args: Any,
+        optional: bool = False,
+        job: Job | None = None,
+    ) -> None:
         """Runs the function beside others; what it raises is logged.
 
         Args:
             work: an async function.
             args: its arguments.
             optional: cancelled at the end instead of waited for.
+            job: the work as users know it; None = they need not.
         """
         task = asyncio.get_running_loop().create_task(self._run(work, args))
         for tasks in (self._tasks, self._optional) if optional else (self._tasks,):
             tasks.add(task)
             task.add_done_callback(tasks.discard)
+        if job is not None:
+            self._jobs[task] = job
+            task.add_done_callback(self._jobs.pop)
 
     async def _run(self, work: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
         try:

@@ -72,7 +72,8 @@ class AutoCompaction:
         self._touch(snapshot, view)
         if not self._begun:
             self._for_writer = bool(self._writers)
-            self._begun = table.env.spawn(self._run, table, snapshot, optional=True)
+            job = "compact", str(table.name)
+            self._begun = table.env.spawn(self._run, table, snapshot, optional=True, job=job)
 
     def _touch(self, snapshot: Snapshot, view: View) -> None:
         own: list[FileEntry] = [entry for entry in snapshot.added if entry.at is None]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.tables.commit_result import CommitResult
     from lakehouse.storage.tables.create import create_table, open_table
     from lakehouse.storage.tables.drop import DatabaseDropResult, DropResult, drop_database, drop_named
-    from lakehouse.storage.tables.index_files import TableIndexSource
+    from lakehouse.storage.tables.index_files import SnapshotIndexSource, TableIndexSource
     from lakehouse.storage.tables.long_reads import PIN_S, grace_s_of, holding, reading, until_pinned_s
     from lakehouse.storage.tables.moments import time_ms_of
     from lakehouse.storage.tables.names import Names
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "PIN_S", "CommitListener", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult", "DropResult",
-    "Environment", "Names", "OpenTable", "OpenedTables", "PublishReport", "Publisher", "PublishingLag",
-    "TableIndexSource", "View", "ViewDefinition", "ViewDraft", "check_count", "create_table",
-    "create_view", "drop_database", "drop_named", "drop_pin", "drop_view", "files_relation", "grace_s_of",
-    "holding", "indexes_relation", "is_dropped", "make_pin", "manifests_relation", "open_table",
-    "partitions_relation", "read_view", "reading", "rename_view", "schemas_relation", "shared_table",
-    "snapshots_relation", "tags_relation", "time_ms_of", "undrop_database", "undrop_table", "undrop_view",
-    "until_pinned_s", "view_versions",
+    "PIN_S", "CommitListener", "CommitResult", "DatabaseDropResult", "DatabaseUndropResult",
+    "DropResult", "Environment", "Names", "OpenTable", "OpenedTables", "PublishReport", "Publisher",
+    "PublishingLag", "SnapshotIndexSource", "TableIndexSource", "View", "ViewDefinition", "ViewDraft",
+    "check_count", "create_table", "create_view", "drop_database", "drop_named", "drop_pin", "drop_view",
+    "files_relation", "grace_s_of", "holding", "indexes_relation", "is_dropped", "make_pin",
+    "manifests_relation", "open_table", "partitions_relation", "read_view", "reading", "rename_view",
+    "schemas_relation", "shared_table", "snapshots_relation", "tags_relation", "time_ms_of",
+    "undrop_database", "undrop_table", "undrop_view", "until_pinned_s", "view_versions",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -69,7 +69,7 @@ __getattr__, __dir__ = door(
         "commit_result": "CommitResult",
         "create": "create_table open_table",
         "drop": "DatabaseDropResult DropResult drop_database drop_named",
-        "index_files": "TableIndexSource",
+        "index_files": "SnapshotIndexSource TableIndexSource",
         "long_reads": "PIN_S grace_s_of holding reading until_pinned_s",
         "moments": "time_ms_of",
         "names": "Names",

@@ -22,9 +22,10 @@ from lakehouse.storage.metadata.paths import join
 from lakehouse.storage.metadata.table_name import TableName
 from lakehouse.storage.tables.create import open_table
 from lakehouse.storage.tables.names import Names
-from lakehouse.storage.tables.open_tables import Environment
+from lakehouse.storage.tables.open_tables import Environment, OpenTable
+from lakehouse.storage.tables.view import View
 
-__all__ = ["TableIndexSource", "table_id"]
+__all__ = ["SnapshotIndexSource", "TableIndexSource", "table_id"]
 
 
 def table_id(table: uuid.UUID) -> int:
@@ -69,7 +70,7 @@ class TableIndexSource:
                 directory = join(table.root, "")
                 if is_visible is not None and not await is_visible(directory):
                     continue
-                entries = await (await table.newest()).files()
+                files = await _index_files(table, await table.newest())
             except NotFoundError as missing:
                 # The absence of a table is an error only where that table was named.
                 if missing.kind == "missing-bucket" or self._table is not None:
@@ -79,10 +80,8 @@ class TableIndexSource:
                 # One damaged table must not hide the files of all others.
                 yield FileProblem.of(str(error.context.get("key", directory)), error, table_dir=directory)
                 continue
-            number = table_id(table.uuid)
-            for entry in entries:
-                if entry.index is not None:
-                    yield _index_file(table.root, number, entry)
+            for file in files:
+                yield file
 
     async def _tables(self) -> AsyncIterator[TableName]:
         if self._database is not None and self._table is not None:
@@ -93,6 +92,34 @@ class TableIndexSource:
             async with aclosing(self._names.tables(database)) as tables:
                 async for name in tables:
                     yield name
+
+
+class SnapshotIndexSource:
+    """Source of the index files to which one snapshot of an open table refers.
+
+    Args:
+        table: open.
+        snapshot: id; None = the newest.
+    """
+
+    def __init__(self, table: OpenTable, snapshot: int | None = None) -> None:
+        self._table, self._snapshot = table, snapshot
+
+    @property
+    def store(self) -> ObjectStore:
+        """Store that holds the files."""
+        return self._table.env.store
+
+    async def files(self) -> AsyncIterator[IndexFile | FileProblem]:
+        """Yields the files in the order of the manifests."""
+        view = await self._table.read_view(snapshot=self._snapshot)
+        for file in await _index_files(self._table, view):
+            yield file
+
+
+async def _index_files(table: OpenTable, view: View) -> list[IndexFile]:
+    number = table_id(table.uuid)
+    return [_index_file(table.root, number, entry) for entry in await view.files() if entry.index is not None]
 
 
 async def _each(names: list[str] | AsyncIterator[str]) -> AsyncIterator[str]:

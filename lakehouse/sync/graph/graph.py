@@ -6,6 +6,8 @@ Invariant: every method hands the call to the async one of its name, and does no
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lakehouse.catalog.graph import Engines, Reference
 from lakehouse.catalog.graph import MetadataGraph as AsyncMetadataGraph
 from lakehouse.catalog.ids import NodeKind, ResourceId
@@ -141,7 +143,12 @@ class MetadataGraph(BulkGraph, LiveGraph):
         )
 
     def system_rows(
-        self, name: str, *, catalog: str | None = None, schema: str | None = None, table: str | None = None
+        self,
+        name: str,
+        *,
+        catalog: str | Collection[str] | None = None,
+        schema: str | Collection[str] | None = None,
+        table: str | Collection[str] | None = None,
     ) -> SystemScan:
         """Computes a relation of ``information_schema``, as an async iteration over record batches.
 
@@ -149,9 +156,9 @@ class MetadataGraph(BulkGraph, LiveGraph):
 
         Args:
             name: full name, such as ``information_schema.columns``.
-            catalog: only this catalog; the warehouse's name is empty.
-            schema: only namespaces of this name, as users write it.
-            table: only tables and views of this name.
+            catalog: only this catalog, or these; the warehouse's name is empty.
+            schema: only namespaces of this name, or these, as users write it.
+            table: only tables and views of this name, or these.
 
         Example::
 

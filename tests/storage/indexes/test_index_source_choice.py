@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lakehouse.sync
-from lakehouse.cli.index_source_choice import SourceKind, look
+from lakehouse.storage.indexes import SourceKind, source_kind
 from lakehouse.testing import RecordingStore, memory_store
 from tests.cli.tables.test_commands import Run, run  # noqa: F401 - fixture
 
@@ -22,7 +22,7 @@ async def judged(*keys: str) -> tuple[SourceKind, int]:
     for key in keys:
         await store.put(key, b"")
     store.clear()
-    return await look(store), len(store.calls)
+    return await source_kind(store), len(store.calls)
 
 
 @pytest.mark.parametrize("files", [0, 1_200])

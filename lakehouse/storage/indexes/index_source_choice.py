@@ -1,4 +1,4 @@
-"""The choice of ``lakehouse index-metas --source auto``: a warehouse, GreptimeDB's directory, or just files.
+"""Choice of what index files lie below a URL: those of a warehouse, of GreptimeDB's directory, or just files.
 
 Directories decide, whatever they hold and however many objects there are: those of databases have a marker,
 those of GreptimeDB's regions a name of their own.
@@ -16,7 +16,7 @@ from lakehouse.index.greptime import RegionDir
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.storage.metadata import DATABASE_MARKER
 
-__all__ = ["SourceKind", "look"]
+__all__ = ["SourceKind", "source_kind"]
 
 _DATABASES_MAX = 1_000
 """Maximum directories in which a marker is looked for."""
@@ -36,7 +36,7 @@ class SourceKind(enum.StrEnum):
     TABLES = "tables"
 
 
-async def look(store: ObjectStore) -> SourceKind:
+async def source_kind(store: ObjectStore) -> SourceKind:
     """Chooses by the names at the root of a store."""
     directories = (await store.list_page("", delimiter="/")).prefixes
     if await _has_database(store, directories[:_DATABASES_MAX]):
