@@ -9,6 +9,7 @@ Invariant: an account's state holds nothing of another account's, and nothing th
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from lakehouse.catalog.accounts import AuthorityStore
@@ -16,7 +17,7 @@ from lakehouse.catalog.control import LakeCache
 from lakehouse.catalog.sources import Access, SourceSet, WarehouseSource
 from lakehouse.config import AccountConfig
 from lakehouse.errors import PermissionDeniedError
-from lakehouse.io import ObjectStore
+from lakehouse.index import IndexSource
 from lakehouse.lake.state import LakeState
 from lakehouse.storage.tables import Names
 
@@ -65,7 +66,7 @@ class AccountState(LakeState):
         """Whether the lake is entered, which accounts of it are with it."""
         return self.root.is_entered
 
-    def open_location(self, url: str) -> ObjectStore:
+    def index_source(self, url: str) -> AbstractAsyncContextManager[IndexSource]:
         """Refuses: the credentials are the lake's, and would open what the account may not see."""
         raise PermissionDeniedError(
             f"account {self.account!r} reads tables, not locations: ask for a table of the lake",

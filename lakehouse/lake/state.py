@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cache import CacheBudget, CacheSpec
@@ -26,8 +27,9 @@ from lakehouse.errors import InvalidInputError
 from lakehouse.iceberg import catalogs as iceberg_catalogs
 from lakehouse.iceberg.publishing import publish_table, published
 from lakehouse.iceberg.scopes import Scopes
-from lakehouse.io import ObjectStore, open_beside
-from lakehouse.io.work import Background, Job
+from lakehouse.index import IndexSource
+from lakehouse.io import ObjectStore
+from lakehouse.io.work import Background, BackgroundJob
 from lakehouse.lake.attached import (
     AttachedWarehouse,
     attached_warehouse,
@@ -35,6 +37,7 @@ from lakehouse.lake.attached import (
     unrestricted,
     without_access,
 )
+from lakehouse.lake.index_places import index_source_at
 from lakehouse.storage.compact import watched
 from lakehouse.storage.metadata import NameListing, TableCaches
 from lakehouse.storage.table import Table
@@ -226,20 +229,20 @@ class LakeState:
         """
         if not self.is_entered:
             return False
-        known = job and Job(name=job[0], table=job[1], began_ms=self.clock.now_ms())
+        known = job and BackgroundJob(name=job[0], table=job[1], began_ms=self.clock.now_ms())
         self.background.start(work, *args, optional=optional, job=known)
         return True
 
     # --- what system tables of SQL tell of -------------------------------------------
 
     @property
-    def jobs(self) -> Sequence[Job]:
+    def jobs(self) -> Sequence[BackgroundJob]:
         """Jobs of the lake under way, those of tables that the account does not see among them."""
         return self.background.jobs
 
-    def open_location(self, url: str) -> ObjectStore:
-        """Opens the store of a URL that a statement names, with the credentials of the lake."""
-        return open_beside(self.store, url, settings=self.settings, clock=self.clock)
+    def index_source(self, url: str) -> AbstractAsyncContextManager[IndexSource]:
+        """Opens the index files below a URL that a statement names, with the credentials of the lake."""
+        return index_source_at(self.store, url, settings=self.settings, clock=self.clock)
 
     def handle(self, table: OpenTable) -> Table:
         """Returns a user's handle of a table, whose commits begin what they make due."""

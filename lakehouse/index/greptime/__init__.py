@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from lakehouse.doors import door
 
 if TYPE_CHECKING:
-    from lakehouse.index.greptime.layout import RegionDir
+    from lakehouse.index.greptime.layout import DATA_DIRECTORY, RegionDir
 
 __all__ = [
+    "DATA_DIRECTORY",
     "RegionDir",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "layout": "RegionDir",
+        "layout": "DATA_DIRECTORY RegionDir",
     },
 )

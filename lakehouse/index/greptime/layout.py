@@ -31,8 +31,18 @@ from typing import Self
 from lakehouse.errors import FormatError, InvalidInputError
 from lakehouse.index.region_ids import SEQUENCE_MAX, region_id_of, region_sequence, table_id
 
-__all__ = ["DROPPING_MARKER", "GreptimeFile", "PathType", "RegionDir", "parse_table_dir", "table_dir"]
+__all__ = [
+    "DATA_DIRECTORY",
+    "DROPPING_MARKER",
+    "GreptimeFile",
+    "PathType",
+    "RegionDir",
+    "parse_table_dir",
+    "table_dir",
+]
 
+DATA_DIRECTORY = "data/"
+"""Directory of all regions, below that of a GreptimeDB."""
 DROPPING_MARKER = ".dropping"
 """Object that marks a region's directory as being dropped: the next opening deletes the rest of it."""
 _U32_MAX = (1 << 32) - 1

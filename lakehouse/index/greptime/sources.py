@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import FormatError, LakehouseError
-from lakehouse.index.greptime.layout import DROPPING_MARKER, GreptimeFile, RegionDir
+from lakehouse.index.greptime.layout import DATA_DIRECTORY, DROPPING_MARKER, GreptimeFile, RegionDir
 from lakehouse.index.greptime.manifest import (
     POINTER_NAME,
     ManifestPointer,
@@ -58,7 +58,7 @@ class _Loaded:
 class GreptimeManifests:
     """The index files of a GreptimeDB data directory that its manifests name."""
 
-    def __init__(self, store: ObjectStore, root: str = "data/") -> None:
+    def __init__(self, store: ObjectStore, root: str = DATA_DIRECTORY) -> None:
         self._store = store
         self._root = root
         self.unreferenced: list[str] = []
@@ -174,7 +174,7 @@ class GreptimeListing:
     refers to.
     """
 
-    def __init__(self, store: ObjectStore, root: str = "data/") -> None:
+    def __init__(self, store: ObjectStore, root: str = DATA_DIRECTORY) -> None:
         self._store = store
         self._root = root
 

@@ -207,7 +207,9 @@ class IndexMetaScan:
                         self.stats.entries[target.index_type.value] += 1
                         entry = target.entry(locator)
                         if self._mask and entry.error is not None:
-                            entry = replace(entry, error=entry.error.replace(file.key, masked_location(file.key), 1))
+                            entry = replace(
+                                entry, error=entry.error.replace(file.key, masked_location(file.key), 1)
+                            )
                         yield entry
         finally:
             self.stats.seconds = time.perf_counter() - started

@@ -13,22 +13,34 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.io.work.absence import or_none
-    from lakehouse.io.work.background import Background, Job, beside
+    from lakehouse.io.work.background import Background, BackgroundJob, beside
     from lakehouse.io.work.fanout import map_bounded
     from lakehouse.io.work.progress import Progress, ProgressCallback, ProgressReporter
     from lakehouse.io.work.report import CostReport, DryRunReport, Report, measured
     from lakehouse.io.work.threads import in_own_thread, in_thread
 
 __all__ = [
-    "Background", "CostReport", "DryRunReport", "Job", "Progress", "ProgressCallback", "ProgressReporter",
-    "Report", "beside", "in_own_thread", "in_thread", "map_bounded", "measured", "or_none",
+    "Background",
+    "BackgroundJob",
+    "CostReport",
+    "DryRunReport",
+    "Progress",
+    "ProgressCallback",
+    "ProgressReporter",
+    "Report",
+    "beside",
+    "in_own_thread",
+    "in_thread",
+    "map_bounded",
+    "measured",
+    "or_none",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "absence": "or_none",
-        "background": "Background Job beside",
+        "background": "Background BackgroundJob beside",
         "fanout": "map_bounded",
         "progress": "Progress ProgressCallback ProgressReporter",
         "report": "CostReport DryRunReport Report measured",

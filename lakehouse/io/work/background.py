@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from lakehouse.log import get_logger
 
-__all__ = ["Background", "Job", "beside"]
+__all__ = ["Background", "BackgroundJob", "beside"]
 
 _log = get_logger(__name__)
 _GRACE_S = 10.0
@@ -41,7 +41,7 @@ async def beside(work: Coroutine[Any, Any, R]) -> AsyncIterator[Awaitable[R]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class BackgroundJob:
     """Background work that users may want to know of."""
 
     name: str
@@ -57,11 +57,11 @@ class Background:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._jobs: dict[asyncio.Task[None], Job] = {}
+        self._jobs: dict[asyncio.Task[None], BackgroundJob] = {}
         self._optional: set[asyncio.Task[None]] = set()
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[BackgroundJob]:
         """Jobs under way, oldest first."""
         return list(self._jobs.values())
 
@@ -70,7 +70,7 @@ class Background:
         work: Callable[..., Awaitable[None]],
         *args: Any,
         optional: bool = False,
-        job: Job | None = None,
+        job: BackgroundJob | None = None,
     ) -> None:
         """Runs the function beside others; what it raises is logged.
 

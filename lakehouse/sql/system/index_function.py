@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 
 import pyarrow as pa
 
-from lakehouse.cache import CacheBudget
-from lakehouse.clock import SystemClock
 from lakehouse.config import Settings
 from lakehouse.expr import Expr
-from lakehouse.index import COMPACT, GreptimeManifests, IndexSource, PrefixSource, iterate_index_metas
-from lakehouse.io import ObjectStore
+from lakehouse.index import COMPACT, IndexSource, iterate_index_metas
+from lakehouse.sql.system.complaints import Complaints
 from lakehouse.sql.system.fitting import fitted
 from lakehouse.sql.system.table_relations import TABLE_RELATIONS
-from lakehouse.sql.system.complaints import Complaints
-from lakehouse.storage.indexes import SourceKind, source_kind
-from lakehouse.storage.metadata import TableCaches
-from lakehouse.storage.tables import Environment, Names, TableIndexSource
 
 __all__ = ["IndexMetasProvider"]
 
@@ -26,12 +20,9 @@ __all__ = ["IndexMetasProvider"]
 class IndexMetasProvider:
     """Rows of ``index_metas(url)``, in the columns of ``system.puffin_index_meta`` without names of tables.
 
-    A warehouse is read by its tables' newest snapshots, a directory of GreptimeDB by its manifests, anything
-    else by a listing.
-
     Args:
         url: place of the index files.
-        open_store: opens the store of a URL, which is closed at the end.
+        open_source: opens the index files below a URL.
         settings: bounds.
         concurrency: files read at once; None = the setting ``index.concurrency``.
         complaints: takes warnings.
@@ -43,13 +34,13 @@ class IndexMetasProvider:
     def __init__(
         self,
         url: str,
-        open_store: Callable[[str], ObjectStore],
+        open_source: Callable[[str], AbstractAsyncContextManager[IndexSource]],
         *,
         settings: Settings,
         concurrency: int | None = None,
         complaints: Complaints,
     ) -> None:
-        self._url, self._open, self._settings = url, open_store, settings
+        self._url, self._open, self._settings = url, open_source, settings
         self._concurrency, self._complaints = concurrency, complaints
 
     def applies(self, where: Expr) -> bool:
@@ -59,9 +50,9 @@ class IndexMetasProvider:
     async def scan(self, columns: Sequence[str], where: Expr | None) -> AsyncGenerator[pa.RecordBatch, None]:
         """Yields the rows as files are read."""
         is_masked = self._complaints.is_masked
-        async with self._open(self._url) as store:
+        async with self._open(self._url) as source:
             scan = iterate_index_metas(
-                await self._source(store),
+                source,
                 concurrency=self._concurrency,
                 mask_locations=is_masked,
                 settings=self._settings.index,
@@ -73,14 +64,3 @@ class IndexMetasProvider:
             finally:
                 for problem in scan.problems:
                     self._complaints.add("", (), problem.kind, problem.message)
-
-    async def _source(self, store: ObjectStore) -> IndexSource:
-        match await source_kind(store):
-            case SourceKind.TABLES:
-                # With caches of its own, which end with the call.
-                caches = TableCaches(CacheBudget.of(self._settings))
-                env = Environment(store, self._settings, SystemClock(), caches)
-                return TableIndexSource(env, Names(store, self._settings.table))
-            case SourceKind.GREPTIME:
-                return GreptimeManifests(store, "")
-        return PrefixSource(store)

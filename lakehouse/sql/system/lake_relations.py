@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakehouse.catalog import PlannerGraph
 from lakehouse.config import Settings
-from lakehouse.io.work import Job
+from lakehouse.io.work import BackgroundJob
 from lakehouse.sql.system.masking import place_masked
 
 __all__ = ["CATALOGS", "JOBS", "SETTINGS", "catalog_rows", "job_rows", "setting_rows"]
@@ -55,7 +55,7 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-async def job_rows(jobs: Sequence[Job], graph: PlannerGraph) -> pa.Table:
+async def job_rows(jobs: Sequence[BackgroundJob], graph: PlannerGraph) -> pa.Table:
     """Returns a row for each job of a table that the account sees."""
     rows = []
     for job in jobs:

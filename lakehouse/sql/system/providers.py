@@ -23,10 +23,10 @@ from lakehouse.errors import LakehouseError
 from lakehouse.expr import Expr
 from lakehouse.iceberg import IcebergTable
 from lakehouse.io.work import map_bounded
+from lakehouse.sql.system.complaints import Complaints
 from lakehouse.sql.system.fitting import fitted, names_before
 from lakehouse.sql.system.name_conditions import is_about, names_wanted, selected
 from lakehouse.sql.system.table_relations import ReadTable, TableRelation
-from lakehouse.sql.system.complaints import Complaints
 from lakehouse.storage.table import Table
 from lakehouse.storage.tables import OpenTable
 
@@ -72,7 +72,7 @@ class LoadedProvider:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What both providers of a relation of tables need."""
+    """Reading of one relation, as both providers of relations of tables do it."""
 
     relation: TableRelation
     graph: PlannerGraph

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,9 +23,10 @@ from lakehouse.catalog.system import SystemWarning
 from lakehouse.config import Settings
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.excerpt import short
-from lakehouse.io import ObjectStore
-from lakehouse.io.work import Job
+from lakehouse.index import IndexSource
+from lakehouse.io.work import BackgroundJob
 from lakehouse.sql.providers import TableProvider
+from lakehouse.sql.system.complaints import Complaints
 from lakehouse.sql.system.index_function import IndexMetasProvider
 from lakehouse.sql.system.lake_relations import (
     CATALOGS,
@@ -41,7 +43,6 @@ from lakehouse.sql.system.providers import (
     OneTableProvider,
 )
 from lakehouse.sql.system.table_relations import SSTS_INDEX_META, TABLE_RELATIONS
-from lakehouse.sql.system.complaints import Complaints
 from lakehouse.suggest import suggestion
 
 __all__ = ["SystemHost", "SystemTables"]
@@ -73,12 +74,12 @@ class SystemHost(Protocol):
         ...
 
     @property
-    def jobs(self) -> Sequence[Job]:
+    def jobs(self) -> Sequence[BackgroundJob]:
         """Jobs under way."""
         ...
 
-    def open_location(self, url: str) -> ObjectStore:
-        """Opens the store of a URL that a statement names; refused where statements may not name any."""
+    def index_source(self, url: str) -> AbstractAsyncContextManager[IndexSource]:
+        """Opens the index files below a URL; refused where statements may not name any."""
         ...
 
 
@@ -137,7 +138,7 @@ class SystemTables:
                 raise InvalidInputError(f"index_metas takes no argument {one!r}; {known}", argument=one)
         return IndexMetasProvider(
             url,
-            self._host.open_location,
+            self._host.index_source,
             settings=self._host.settings,
             concurrency=_checked_count(arguments.get("concurrency")),
             complaints=self._complaints,

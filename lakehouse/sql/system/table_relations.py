@@ -38,6 +38,7 @@ from lakehouse.storage.tables import SnapshotIndexSource
 
 __all__ = ["SSTS_INDEX_META", "TABLE_RELATIONS", "ReadTable", "TableRelation"]
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTable:
     """A table whose relations are read."""
@@ -61,7 +62,7 @@ class ReadTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRelation:
-    """What a table says about itself under one name."""
+    """Relation that a table has: something that it says about itself."""
 
     name: str
     schema: pa.Schema

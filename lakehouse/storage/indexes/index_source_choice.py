@@ -12,7 +12,7 @@ import enum
 from contextlib import aclosing
 
 from lakehouse.errors import FormatError
-from lakehouse.index.greptime import RegionDir
+from lakehouse.index.greptime import DATA_DIRECTORY, RegionDir
 from lakehouse.io import ObjectStore, map_bounded
 from lakehouse.storage.metadata import DATABASE_MARKER
 
@@ -23,7 +23,6 @@ _DATABASES_MAX = 1_000
 _HEADS = 32
 _LISTINGS_MAX = 32
 """Maximum directories that are listed to find one of a region."""
-_DATA = "data/"
 
 
 class SourceKind(enum.StrEnum):
@@ -71,7 +70,7 @@ async def _has_region(store: ObjectStore, directories: tuple[str, ...]) -> bool:
 
 def _in_turn(directories: tuple[str, ...]) -> list[str]:
     """Returns the directories to go into, the first of them last: GreptimeDB's own, then by name."""
-    first = sorted(directories, key=lambda name: (not name.endswith(_DATA), name))
+    first = sorted(directories, key=lambda name: (not name.endswith(DATA_DIRECTORY), name))
     return first[:_LISTINGS_MAX][::-1]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.sql.system.json_values import json_texts
@@ -17,6 +17,7 @@ from lakehouse.sql.system.json_values import json_texts
 _TEXTS = st.text(max_size=8)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.none() | st.fixed_dictionaries({"a": st.none() | _TEXTS}), max_size=5))
 def test_structs_read_back(values: list[Any]) -> None:
     """A struct of texts is an object that reads back as it was; null stays null."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.expr import Expr, all_of, any_of, col, matching, parse_where
@@ -48,6 +48,7 @@ def _conditions() -> st.SearchStrategy[Expr]:
     )
 
 
+@settings(deadline=None, max_examples=50)
 @given(_conditions())
 def test_narrowing_loses_no_row(where: Expr) -> None:
     """Whatever a condition selects is among the names that it is said to want."""

@@ -17,7 +17,8 @@ from lakehouse.index import COMPACT
 from lakehouse.lake import Lake
 from lakehouse.sql.system import SystemTables
 from lakehouse.testing import memory_store
-from tests.kit.iceberg_plans import on_disk, three_days
+from tests.kit.iceberg_plans import three_days
+from tests.kit.iceberg_tables import on_disk
 from tests.kit.indexed_tables import SCHEMA, SMALL, rows
 from tests.kit.system_tables import host_of, read
 
@@ -94,7 +95,9 @@ async def test_the_changelog_has_the_changes_of_each_snapshot() -> None:
         found = await read(SystemTables(host_of(lake), query), "shop", "orders$changelog")
         table = await lake.table("shop.orders")
         changes = {
-            number: [row["id"] async for part in table.changes(number - 1, number) for row in part.to_pylist()]
+            number: [
+                row["id"] async for part in table.changes(number - 1, number) for row in part.to_pylist()
+            ]
             for number in (2, 3)
         }
         ids = pa.compute.extract_regex(found["row"].cast(pa.string()), '"id":(?P<id>[0-9]+)')
