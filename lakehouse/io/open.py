@@ -14,8 +14,8 @@ from lakehouse._version import install_command
 from lakehouse.clock import Clock
 from lakehouse.config import RESERVED_ENV, CatalogConfig, IoSettings, Settings
 from lakehouse.errors import InvalidInputError
-from lakehouse.io.backends.backend import Listing
-from lakehouse.io.decorators import InstrumentedStore, LimitedStore, StoreDecorator
+from lakehouse.io.backends.backend import StoreBackend
+from lakehouse.io.decorators import InstrumentedStore, LimitedStore, innermost
 from lakehouse.io.location import Location
 from lakehouse.io.options import StorageOptions
 from lakehouse.io.proofs.proof import gated
@@ -83,12 +83,11 @@ def open_beside(
         settings: bounds.
         clock: for tests.
     """
-    while isinstance(near, StoreDecorator):
-        near = near.inner
-    options: StorageOptions | None = None
-    if isinstance(near, Listing) and near.location.scheme == Location.parse(url).scheme:
-        options = near.options
-    return open_store(url, storage_options=options and options.reveal(), settings=settings, clock=clock)
+    backend = innermost(near)
+    options: dict[str, Any] | None = None
+    if isinstance(backend, StoreBackend) and backend.location.scheme == Location.parse(url).scheme:
+        options = backend.options.reveal()
+    return open_store(url, storage_options=options, settings=settings, clock=clock)
 
 
 def stacked(backend: ObjectStore, *, clock: Clock | None = None) -> ObjectStore:

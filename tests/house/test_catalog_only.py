@@ -17,6 +17,7 @@ _AT_HOME = ("lakehouse/catalog/", "lakehouse/storage/", "lakehouse/iceberg/")
 _ALLOWED = {
     "lakehouse/lake/account_state.py": "it makes the names that an account sees, and hands them to its graph",
     "lakehouse/lake/state.py": "it makes the names and the catalogs, and hands them to the graph",
+    "lakehouse/lake/index_places.py": "it reads index files of a warehouse that is not attached, once",
     "lakehouse/lake/attached.py": "it makes the names of an attached warehouse, and hands them to its source",
     "lakehouse/lake/inventory.py": "it lists every table that there is, and opens each through the graph",
     "lakehouse/spark/jobs/enumeration.py": "it enumerates index files of directories, tables or not",

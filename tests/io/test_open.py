@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.config import IoSettings, Settings
 from lakehouse.errors import InvalidInputError, UnavailableError
-from lakehouse.io import ObjectStore, load_settings, open_backend, open_store
+from lakehouse.io import ObjectStore, load_settings, open_backend, open_beside, open_store
 from lakehouse.io.decorators import find_layer, innermost
 from lakehouse.io.retrying import RetryingStore
 from lakehouse.testing.faults import Fault, FaultKind, FaultyStore
@@ -57,6 +57,15 @@ async def test_a_store_is_open_inside_its_block() -> None:
         await store.put("k", b"x")
         assert (await store.get("k")).data == b"x"
         await store.delete("k")
+
+
+def test_credentials_are_for_places_of_one_scheme() -> None:
+    """A store beside another has its options where both are of one scheme, and none of them elsewhere."""
+    near = open_store("s3://one/a", storage_options=CREDENTIALS)
+    beside = open_beside(near, "s3://two", settings=Settings())
+    assert innermost(beside).options.reveal() == innermost(near).options.reveal()  # type: ignore[attr-defined]
+    other = open_beside(near, "memory://elsewhere", settings=Settings())
+    assert innermost(other).options.reveal() == {}  # type: ignore[attr-defined]
 
 
 async def test_two_stores_of_one_place_see_the_same() -> None:
