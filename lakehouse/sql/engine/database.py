@@ -21,6 +21,7 @@ from lakehouse._version import install_command
 from lakehouse.config import SqlSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.io.spill import PrivateDirectory
+from lakehouse.sql.engine.functions import add_functions
 from lakehouse.sql.engine.virtual_files import ROOT, LakeFileSystem
 
 __all__ = ["CONFIGURABLE", "LOCKING", "Database", "open_database"]
@@ -102,6 +103,7 @@ def open_database(settings: SqlSettings) -> Database:
     connection = duckdb.connect(":memory:", config=_opening(settings, directory))
     file_system = LakeFileSystem()
     connection.register_filesystem(file_system)
+    add_functions(connection)
     # Among the options above, DuckDB 2.0 shows this one and does not keep to it.
     connection.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_bytes}B'")
     for command in LOCKING:

@@ -35,6 +35,7 @@ _ADVICE = re.compile(
     re.DOTALL,
 )
 """Beginnings of what DuckDB adds: near names, which a failure has apart, and settings that are locked."""
+_OF_A_FUNCTION = re.compile(r"^Python exception occurred while executing the UDF: \w+: ")
 _USERS = frozenset(
     {
         *(
@@ -153,7 +154,7 @@ def _read(error: Exception) -> SqlFailure:
     return SqlFailure(
         # Some errors are nothing but the JSON.
         category=(category or str(said.get("exception_type", ""))).lower(),
-        message=_ADVICE.sub("", message).strip(),
+        message=_OF_A_FUNCTION.sub("", _ADVICE.sub("", message)).strip(),
         offset=offset,
         length=length,
         candidates=tuple(name for name in str(said.get("candidates", "")).split(",") if name),

@@ -43,7 +43,7 @@ class SqlInstance:
         self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._making = asyncio.Lock()
         self._database: Database | None = None
-        self._statements: dict[SqlStatement, Database] = {}
+        self._statements: set[SqlStatement] = set()
         self._closed = False
 
     @asynccontextmanager
@@ -53,9 +53,8 @@ class SqlInstance:
         turns = self._limiter()
         await turns.acquire_on_behalf_of(turn)
         try:
-            database = await self._open()
-            statement = SqlStatement(database)
-            self._statements[statement] = database
+            statement = SqlStatement(await self._open())
+            self._statements.add(statement)
             try:
                 await statement.open()
                 yield statement
@@ -102,7 +101,8 @@ class SqlInstance:
 
     async def _end(self, statement: SqlStatement) -> None:
         await statement.aclose()
-        database = self._statements.pop(statement, None)
-        if database is not None and database.is_broken and database not in self._statements.values():
+        self._statements.discard(statement)
+        database = statement.database
+        if database.is_broken and all(other.database is not database for other in self._statements):
             # The next statement gets another one.
             await in_own_thread(database.close)

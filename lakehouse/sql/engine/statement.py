@@ -58,7 +58,7 @@ class SqlStatement:
         self._reader: Any = None
         self._one_call = asyncio.Lock()
         self._call: concurrent.futures.Future[Any] | None = None
-        self._ended = False
+        self._ended = self._closed = False
 
     @property
     def cost(self) -> Cost:
@@ -93,12 +93,7 @@ class SqlStatement:
 
     async def plan(self, text: str, parameters: SqlParameters = None) -> list[dict[str, Any]]:
         """DuckDB's plan of a query, as the trees that ``EXPLAIN (FORMAT JSON)`` gives; reads no rows."""
-        rows = await self.run(self._execute, text, parameters, _PLAN)
-        try:
-            found: list[dict[str, Any]] = json.loads(rows[0][1])
-        except RecursionError as error:
-            raise InvalidInputError("the query is nested too deeply for its plan to be read") from error
-        return found
+        return await self.run(self._plan, text, parameters)
 
     async def stream(
         self, text: str, parameters: SqlParameters = None, *, batch_rows: int = _BATCH_ROWS
@@ -123,6 +118,9 @@ class SqlStatement:
             except asyncio.CancelledError:
                 await self.end()
                 raise
+            finally:
+                if call.done():
+                    self._call = None  # it holds the result
 
     async def end(self) -> None:
         """Cancels what is under way and waits until DuckDB has let go; nothing can be run afterwards."""
@@ -140,8 +138,11 @@ class SqlStatement:
         """Ends the statement and gives everything back; it may be called twice."""
         await self.end()
         with anyio.CancelScope(shield=True):
-            await asyncio.wrap_future(self.database.call(self._close))
-            await self.bridge.aclose()
+            async with self._one_call:
+                if not self._closed:
+                    self._closed = True
+                    await asyncio.wrap_future(self.database.call(self._close))
+                    await self.bridge.aclose()
         self.database.file_system.forget(self.files)
 
     def close_reader(self) -> None:
@@ -197,6 +198,14 @@ class SqlStatement:
         with said_by_duckdb(moved=len(prefix)):
             rows: list[tuple[Any, ...]] = self._cursor.execute(prefix + text, parameters).fetchall()
         return rows
+
+    def _plan(self, text: str, parameters: SqlParameters) -> list[dict[str, Any]]:
+        ((_, told),) = self._execute(text, parameters, _PLAN)
+        try:
+            found: list[dict[str, Any]] = json.loads(told)
+        except RecursionError as error:
+            raise InvalidInputError("the query is nested too deeply for its plan to be read") from error
+        return found
 
     def _located(self, failure: SqlFailure, text: str, parameters: SqlParameters) -> SqlFailure:
         """The failure with its place, which DuckDB tells of a query that it was to explain, not to run."""

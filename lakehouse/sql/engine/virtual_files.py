@@ -189,15 +189,16 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
     def __init__(self) -> None:
         super().__init__()
-        self._statements: dict[str, VirtualFiles] = {}
+        self.statements: dict[str, VirtualFiles] = {}
+        """Files of the statements under way, by token."""
 
     def admit(self, files: VirtualFiles) -> None:
         """Lets a statement's files be found."""
-        self._statements[files.token] = files
+        self.statements[files.token] = files
 
     def forget(self, files: VirtualFiles) -> None:
         """Lets them be found no more."""
-        self._statements.pop(files.token, None)
+        self.statements.pop(files.token, None)
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> _Handle:
         """Opens a virtual file to be read."""
@@ -254,7 +255,7 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         raise self._refused(path1, "moved")
 
     def _found(self, path: str) -> _VirtualFile | None:
-        files = self._statements.get(path.removeprefix(ROOT).partition("/")[0])
+        files = self.statements.get(path.removeprefix(ROOT).partition("/")[0])
         if files is None or _asking.get() not in (None, files):
             return None
         return files.get(path)

@@ -123,6 +123,12 @@ async def test_errors_of_the_python_layer_are_errors_of_ours(
     assert type(await _error(_failure(raised))) is cls
 
 
+def test_errors_of_our_functions_are_their_text_alone() -> None:
+    """A message of a function of ours is told without DuckDB's words about Python."""
+    said = "Invalid Input Error: Python exception occurred while executing the UDF: FormatError: no JSON"
+    assert _failure(OSError(said)).message == "no JSON"
+
+
 async def test_a_damaged_file_is_told_by_its_key() -> None:
     """What DuckDB says of a virtual file is a CorruptionError that names the object."""
     files = VirtualFiles(LoopBridge())

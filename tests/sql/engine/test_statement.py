@@ -392,3 +392,29 @@ async def test_a_bug_of_duckdb_renews_the_instance(
     async with instance.statement() as statement:
         assert statement.database is not first
         assert await _rows(statement, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize("ending", ["all rows", "an error", "a limit", "a close", "nothing"])
+async def test_nothing_of_a_statement_is_left(instance: SqlInstance, ending: str) -> None:
+    """However a statement ends, its connection, its tasks and its files are gone afterwards."""
+    store, data = memory_store(), _parquet()
+    await store.put("t/1.parquet", data)
+    tasks, text = asyncio.all_tasks(), "SELECT a FROM read_parquet($1)"
+    async with instance.statement() as statement:
+        path = statement.files.add(store, "t/1.parquet", len(data))
+        if ending == "an error":
+            with pytest.raises(InvalidInputError):
+                await _rows(statement, "SELECT nothing FROM read_parquet($1)", [path])
+        elif ending != "nothing":
+            batches = await statement.stream(
+                text + " LIMIT 1" * (ending == "a limit"), [path], batch_rows=100
+            )
+            if ending == "a close":
+                await anext(batches)
+            else:
+                assert [batch async for batch in batches]
+    async with instance.statement() as later:
+        # The database's own connection, and this statement's.
+        assert await later.execute("SELECT count FROM duckdb_connection_count()") == [(2,)]
+        assert set(later.database.file_system.statements) == {later.files.token}
+    assert asyncio.all_tasks() == tasks
