@@ -21,7 +21,7 @@ def _spec(name: str = "blocks", **bounds: Any) -> CacheSpec:
     return CacheSpec(name=name, weigh=lambda value: value, **bounds)
 
 
-async def test_the_weight_bound_evicts_instead_of_growing() -> None:
+async def test_the_weight_bound_evicts_instead_of_growing_unbounded() -> None:
     """Whatever is put in, all caches together stay within the budget."""
     budget = budget_of(100 * KIB)
     regions = [budget.region(_spec("a")), budget.region(_spec("b", prefix_length=1))]

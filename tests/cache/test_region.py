@@ -63,7 +63,9 @@ async def test_a_loader_failure_is_not_cached(region: CacheRegion[Any, Any]) -> 
     )
 
 
-async def test_resolve_fails_loud_when_the_pointer_dangles(region: CacheRegion[Any, Any]) -> None:
+async def test_resolve_fails_loud_when_the_pointer_dangles_on_a_missing_blob(
+    region: CacheRegion[Any, Any],
+) -> None:
     """A loader's NotFoundError reaches the caller each time, and nothing is kept."""
     loader = Loader()
     loader.error = NotFoundError("the blob is gone")

@@ -15,10 +15,12 @@ import pytest
 from lakehouse.errors import ConflictError, CorruptionError, LakehouseError
 from lakehouse.lake import Lake
 from lakehouse.storage.table import Table
-from lakehouse.testing import ManualClock, MemoryCatalog, memory_graph, memory_store
+from lakehouse.testing import ManualClock, MemoryCatalog, RecordingStore, memory_graph, memory_store
 from tests.kit.timed_store import TimedStore
 from tests.kit.worlds import StepIn
 
+_STRAY = "data/bucket-0/11111111-2222-4333-8444-555555555555.parquet"
+"""Data file that no snapshot refers to."""
 _SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.int64()})
 
 
@@ -109,7 +111,7 @@ async def test_concurrent_registrations_and_ddl_converge_to_one_lineage(store: S
             await lake.store.aclose()
 
 
-async def test_removing_the_current_snapshot_falls_back_to_none(store: StepIn) -> None:
+async def test_removing_the_current_snapshot_never_falls_back_to_the_one_before(store: StepIn) -> None:
     """An acknowledged snapshot that is gone is damage, not a reason to show the one before."""
     async with Lake(store) as lake:
         table = await lake.table("db.orders")
@@ -152,13 +154,13 @@ async def test_pin_registered_mid_sweep_still_protects_its_snapshot(store: StepI
         assert await table.get({"id": 1}, tag="kept") == {"id": 1, "amount": 10}
 
 
-async def test_a_failed_walk_poisons_the_whole_sweep(store: StepIn) -> None:
+async def test_a_failed_chain_walk_poisons_the_whole_sweep(store: StepIn) -> None:
     """Where one retained snapshot cannot be read, no orphan is deleted: it may be what that one needs."""
     async with Lake(store) as lake:
         table = await lake.table("db.orders")
         await table.append([{"id": 2, "amount": 20}])
         root, older = table.core.root, await table.current_snapshot() - 1
-        await store.inner.put(f"{root}/data/bucket-0/stray.parquet", b"nobody's")
+        await store.inner.put(f"{root}/{_STRAY}", b"nobody's")
         await store.inner.put(f"{root}/snapshot/snapshot-{older:020}", b"damaged")
     keys = {one.key async for one in store.inner.list(f"{root}/data/")}
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=2)
@@ -167,3 +169,67 @@ async def test_a_failed_walk_poisons_the_whole_sweep(store: StepIn) -> None:
         with pytest.raises(CorruptionError):
             await table.remove_orphans()
     assert {one.key async for one in store.inner.list(f"{root}/data/")} == keys
+
+
+async def test_a_cyclic_chain_poisons_the_sweep_instead_of_hanging(store: StepIn) -> None:
+    """A snapshot under the number of the one before it is damage: the sweep ends at once, deletes nothing."""
+    async with Lake(store) as lake:
+        table = await lake.table("db.orders")
+        for number in range(2, 5):
+            await table.append([{"id": number, "amount": 20}])
+        root, newest = table.core.root, await table.current_snapshot()
+    data = (await store.inner.get(f"{root}/snapshot/snapshot-{newest:020}")).data
+    await store.inner.put(f"{root}/snapshot/snapshot-{newest - 1:020}", bytes(data))
+    await store.inner.put(f"{root}/{_STRAY}", b"nobody's")
+    keys = {one.key async for one in store.inner.list(f"{root}/data/")}
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=2)
+    async with Lake(TimedStore(store.inner, int(later.timestamp() * 1000))) as lake, asyncio.timeout(5):
+        table = await lake.table("db.orders")
+        with pytest.raises(CorruptionError):
+            await table.remove_orphans()
+    assert {one.key async for one in store.inner.list(f"{root}/data/")} == keys
+
+
+async def test_a_vanished_root_fails_and_asks_for_repair(store: StepIn) -> None:
+    """A query that is begun at a snapshot whose object is gone fails and says what to do."""
+    async with Lake(store) as lake:
+        table = await lake.table("db.orders")
+        for number in range(2, 5):
+            await table.append([{"id": number, "amount": 20}])
+        root, newest = table.core.root, await table.current_snapshot()
+    await store.inner.delete_many([f"{root}/snapshot/snapshot-{newest - 1:020}"])
+    async with Lake(store) as lake, lake.query() as query:
+        with pytest.raises(CorruptionError, match="repair"):
+            await query.scan("db.orders", snapshot=newest - 1).count()
+
+
+async def test_a_head_match_serves_cold_without_building_the_full_chain(store: StepIn) -> None:
+    """A process that knows nothing reads the newest of many snapshots, and none of those before it."""
+    async with Lake(store) as lake:
+        table = await lake.table("db.orders")
+        for number in range(2, 40):
+            await table.append([{"id": number, "amount": 20}])
+    recording = RecordingStore(store.inner)
+    async with Lake(recording) as lake:
+        node = await lake.graph.table("db.orders")
+        newest = node.current_snapshot
+    assert newest is not None
+    read = [call.key for call in recording.calls if "snapshot-" in call.key and call.verb.startswith("get")]
+    assert {int(key[-20:]) for key in read} <= {newest, newest + 1}
+    assert sum(recording.kinds().values()) <= 8
+
+
+async def test_data_only_ingest_keeps_the_schema_warm(store: StepIn) -> None:
+    """Rows that another process commits move the snapshot of a node; the schema is not read again."""
+    recording = RecordingStore(store.inner)
+    async with Lake(recording) as lake, Lake(store) as other:
+        before = await lake.graph.table("db.orders")
+        assert before.current_snapshot is not None
+        facts = await lake.graph.facts_at(before, before.current_snapshot)
+        await (await other.table("db.orders")).append([{"id": 2, "amount": 20}])
+        recording.clear()
+        await lake.cache.refresh("db.orders")
+        after = await lake.graph.table("db.orders")
+        assert after.current_snapshot == before.current_snapshot + 1
+        assert (await lake.graph.facts_at(after, after.current_snapshot)).schema_json == facts.schema_json
+        assert not [call for call in recording.calls if "/schema/" in call.key]

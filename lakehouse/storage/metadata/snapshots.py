@@ -445,7 +445,8 @@ class Snapshots:
     def _missing_error(self, number: int) -> CorruptionError:
         key = self.log.key(number)
         return CorruptionError(
-            f"snapshot {number} of {self.root} is missing: its object {key} is gone",
+            f"snapshot {number} of {self.root} is missing: its object {key} is gone; read another, or "
+            "repair the table",
             key=key,
             snapshot=number,
         )

@@ -92,7 +92,7 @@ async def test_first_touch_wins_and_current_asked_later_reuses_the_pin(graph: No
     assert pins.pins == (first,)
 
 
-async def test_a_pinned_snapshot_survives_the_newest_advancing(graph: NodesInMemory) -> None:
+async def test_a_pinned_snapshot_survives_the_current_pointer_advancing(graph: NodesInMemory) -> None:
     """A commit of somebody else moves no pin, and nothing is asked again."""
     pins = PinSet(graph)
     first = await pins.pin("db.orders")
@@ -144,7 +144,7 @@ def _pin(graph: NodesInMemory, **more: object) -> SnapshotPin:
     return SnapshotPin(table=node.id, name=node.display, **values)  # type: ignore[arg-type]
 
 
-def test_an_unknown_token_cannot_prove_a_conflict(graph: NodesInMemory) -> None:
+def test_an_uncaptured_version_cannot_prove_a_conflict(graph: NodesInMemory) -> None:
     """Two pins of one snapshot differ only if both say what made it, and say different things."""
     known, unknown = _pin(graph, token="a"), _pin(graph)
     assert known.is_same_read(unknown)

@@ -335,7 +335,7 @@ async def test_an_end_never_leaves_a_pin_that_is_committed_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("turns", range(0, 60, 4))
-async def test_expiry_of_a_query_never_clobbers_a_concurrent_pin_commit(turns: int) -> None:
+async def test_an_expiry_transition_never_clobbers_a_concurrent_pin_commit(turns: int) -> None:
     """Wherever the end of a query falls into the commit of its pin, nothing is left and nobody gets a pin."""
     async with _world() as world:
         query = await world.queries.begin(lifetime_s=4 * _HALF_S).__aenter__()
