@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A change is judged by the change: the same examples every time. `make fuzz` looks for new ones.
-settings.register_profile("repeatable", derandomize=True, database=None)
-settings.register_profile("fuzz", max_examples=1000, print_blob=True)
+# Nor by the clock: a machine that is busy makes no example wrong (pytest-timeout bounds a test).
+_UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None)
+settings.register_profile("fuzz", _UNHURRIED, max_examples=1000, print_blob=True)
 settings.load_profile("repeatable")
 
 pytest_plugins = ["tests.plugins.fix_servers", "tests.plugins.fix_spark"]
