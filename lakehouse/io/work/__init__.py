@@ -13,7 +13,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.io.work.absence import or_none
-    from lakehouse.io.work.background import Background, BackgroundJob, beside
+    from lakehouse.io.work.background import Background, BackgroundJob, beside, finish
     from lakehouse.io.work.fanout import map_bounded
     from lakehouse.io.work.progress import Progress, ProgressCallback, ProgressReporter
     from lakehouse.io.work.report import CostReport, DryRunReport, Report, measured
@@ -28,7 +28,7 @@ __all__ = [
     "ProgressCallback",
     "ProgressReporter",
     "Report",
-    "beside",
+    "beside", "finish",
     "in_own_thread",
     "in_thread",
     "map_bounded",
@@ -40,7 +40,7 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "absence": "or_none",
-        "background": "Background BackgroundJob beside",
+        "background": "Background BackgroundJob beside finish",
         "fanout": "map_bounded",
         "progress": "Progress ProgressCallback ProgressReporter",
         "report": "CostReport DryRunReport Report measured",

@@ -14,9 +14,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import anyio
+
 from lakehouse.log import get_logger
 
-__all__ = ["Background", "BackgroundJob", "beside"]
+__all__ = ["Background", "BackgroundJob", "beside", "finish"]
 
 _log = get_logger(__name__)
 _GRACE_S = 10.0
@@ -38,6 +40,24 @@ async def beside(work: Coroutine[Any, Any, R]) -> AsyncIterator[Awaitable[R]]:
         await asyncio.wait([task])
         if not task.cancelled():
             task.exception()
+
+
+async def finish(work: Coroutine[Any, Any, R]) -> R:
+    """Runs work that must not stay half done, such as giving something back; a cancellation waits for it."""
+    task = asyncio.get_running_loop().create_task(work)
+    interrupted: asyncio.CancelledError | None = None
+    # Shielded from the scopes around it; cancellations of the task itself wait their turn as well.
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                interrupted = error
+    if interrupted is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # looked at, so that asyncio does not report it as overlooked
+    raise interrupted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import anyio
 
 from lakehouse.config import SqlSettings
 from lakehouse.errors import InvalidInputError
-from lakehouse.io.work import in_own_thread
+from lakehouse.io.work import finish, in_own_thread
 from lakehouse.sql.engine.database import Database, open_database
 from lakehouse.sql.engine.statement import SqlStatement
 
@@ -59,20 +59,14 @@ class SqlInstance:
                 await statement.open()
                 yield statement
             finally:
-                await self._end(statement)
+                await finish(self._end(statement))
         finally:
             turns.release_on_behalf_of(turn)
 
     async def aclose(self) -> None:
         """Cancels statements under way and closes DuckDB; it may be called twice."""
         self._closed = True
-        with anyio.CancelScope(shield=True):
-            for statement in list(self._statements):
-                await self._end(statement)
-            async with self._making:
-                database, self._database = self._database, None
-                if database is not None:
-                    await in_own_thread(database.close)
+        await finish(self._close())
 
     def _limiter(self) -> anyio.CapacityLimiter:
         """The turns, which belong to the process and the loop that took the first one."""
@@ -98,6 +92,14 @@ class SqlInstance:
             if self._database is None or self._database.is_broken:
                 self._database = await in_own_thread(open_database, self.settings)
             return self._database
+
+    async def _close(self) -> None:
+        for statement in list(self._statements):
+            await self._end(statement)
+        async with self._making:
+            database, self._database = self._database, None
+            if database is not None:
+                await in_own_thread(database.close)
 
     async def _end(self, statement: SqlStatement) -> None:
         await statement.aclose()

@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
 from lakehouse.errors import InvalidInputError, UnavailableError
+from lakehouse.io.work import finish
 from lakehouse.sql.engine.batch_stream import BatchStream
 from lakehouse.sql.engine.database import CONFIGURABLE, Database
 from lakehouse.sql.engine.failures import SqlFailure, SqlFailureError, said_by_duckdb
@@ -126,30 +125,33 @@ class SqlStatement:
         """Cancels what is under way and waits until DuckDB has let go; nothing can be run afterwards."""
         self._ended = True
         self.bridge.cancel()
-        with anyio.CancelScope(shield=True):
-            await self._interrupt()
-            while self._call is not None and not self._call.done():
-                with anyio.move_on_after(_AGAIN_S):
-                    await _ended(self._call)
-                # Once is not enough: DuckDB forgets an interrupt that comes before the query has begun.
-                await self._interrupt()
+        await finish(self._interrupt_calls())
 
     async def aclose(self) -> None:
         """Ends the statement and gives everything back; it may be called twice."""
-        await self.end()
-        with anyio.CancelScope(shield=True):
-            async with self._one_call:
-                if not self._closed:
-                    self._closed = True
-                    await asyncio.wrap_future(self.database.call(self._close))
-                    await self.bridge.aclose()
-        self.database.file_system.forget(self.files)
+        await finish(self._give_back())
 
     def close_reader(self) -> None:
         """Closes the reader of the stream; on a thread."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+
+    async def _give_back(self) -> None:
+        await self.end()
+        async with self._one_call:
+            if not self._closed:
+                self._closed = True
+                await asyncio.wrap_future(self.database.call(self._close))
+                await self.bridge.aclose()
+                self.database.file_system.forget(self.files)
+
+    async def _interrupt_calls(self) -> None:
+        await self._interrupt()
+        while self._call is not None and not self._call.done():
+            await asyncio.wait([_waiter(self._call)], timeout=_AGAIN_S)
+            # Once is not enough: DuckDB forgets an interrupt that comes before the query has begun.
+            await self._interrupt()
 
     async def _interrupt(self) -> None:
         if self._cursor is not None:
@@ -247,8 +249,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-async def _ended(call: concurrent.futures.Future[Any]) -> None:
-    """Waits until a call has ended, however it did, and lets it go on where the wait is cancelled."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    call.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
-    await ended.wait()
+def _waiter(call: concurrent.futures.Future[Any]) -> asyncio.Future[Any]:
+    """A future of the loop that ends with a call, and says nothing of how it did."""
+    waiter = asyncio.wrap_future(call)
+    waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return waiter

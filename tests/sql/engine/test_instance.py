@@ -167,3 +167,27 @@ async def test_another_loop_is_refused() -> None:
         await asyncio.to_thread(asyncio.run, use())
     assert caught.value.kind == "wrong-loop"
     await instance.aclose()
+
+
+async def test_a_cancelled_end_still_gives_everything_back() -> None:
+    """A statement whose task is cancelled while it is given back, more than once, is given back first."""
+    instance = SqlInstance(SqlSettings(threads=1, concurrency=1))
+    held, leaving = threading.Event(), asyncio.Event()
+
+    async def run() -> None:
+        async with instance.statement() as statement:
+            statement.database.call(held.wait)  # what comes next waits for it
+            leaving.set()
+
+    task = asyncio.create_task(run())
+    await leaving.wait()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    held.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with instance.statement() as statement:
+        # The database's own connection, and this statement's.
+        assert await statement.execute("SELECT count FROM duckdb_connection_count()") == [(2,)]
+    await instance.aclose()
