@@ -187,7 +187,7 @@ def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([{"id": at, **row} for at, row in enumerate(rows)], SCHEMA)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=ROWS, conditions=st.lists(CONDITIONS, min_size=3, max_size=3))
 def test_sources_keep_the_rows_that_tables_keep(
     instance: duckdb.DuckDBPyConnection,

@@ -96,7 +96,7 @@ def test_the_estimate_chooses_the_sides_of_a_join() -> None:
     many.scans = few.scans
     with read_by(arrow_source, many=many, few=few) as connection:
         connection.execute("SELECT few.v, many.k FROM few JOIN many ON few.v = many.v").fetchall()
-    assert [columns for columns, _ in few.scans] == [["v"], ["v", "k"]] or few.scans
+    assert [columns for columns, _ in few.scans] == [["v"], ["k", "v"]]
 
 
 def test_a_limit_ends_the_scan(make: Make) -> None:
