@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote, urlsplit
+
+from tests.kit.loopback import LoopbackServer, serving
 
 __all__ = ["ExpiringStore", "expiring_store"]
 
@@ -78,20 +79,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(LoopbackServer):
     known: ExpiringStore
 
 
 @contextlib.contextmanager
 def expiring_store() -> Iterator[ExpiringStore]:
     """Runs a store for the time of a block."""
-    with _Server(("127.0.0.1", 0), _Handler) as server:
-        known = server.known = ExpiringStore(url=f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield known
-        finally:
-            server.shutdown()
-            thread.join()
+    server = _Server(_Handler)
+    server.known = ExpiringStore(url=server.url)
+    with serving(server):
+        yield server.known

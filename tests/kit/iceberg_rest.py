@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.kit.loopback import LoopbackServer, serving
 
 __all__ = ["RestServer", "rest_catalog"]
 
@@ -86,20 +87,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(LoopbackServer):
     known: RestServer
 
 
 @contextlib.contextmanager
 def rest_catalog() -> Iterator[RestServer]:
     """Runs a catalog for the time of a block."""
-    with _Server(("127.0.0.1", 0), _Handler) as server:
-        known = server.known = RestServer(url=f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield known
-        finally:
-            server.shutdown()
-            thread.join()
+    server = _Server(_Handler)
+    server.known = RestServer(url=server.url)
+    with serving(server):
+        yield server.known

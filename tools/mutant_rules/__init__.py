@@ -1,7 +1,8 @@
-"""The rules of the table protocol, each with a change that leaves it out and tests that see it."""
+"""The rules of tables and of the catalog, each with a change that leaves it out and tests that see it."""
 
 from __future__ import annotations
 
+from tools.mutant_rules.catalog import CATALOG
 from tools.mutant_rules.commits import COMMITS
 from tools.mutant_rules.indexes import INDEXES
 from tools.mutant_rules.log import LOG
@@ -11,4 +12,4 @@ from tools.mutant_rules.proofs import PROOFS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = (*COMMITS, *MERGING, *LOG, *INDEXES, *PROOFS)
+MUTANTS = (*COMMITS, *MERGING, *LOG, *INDEXES, *CATALOG, *PROOFS)

@@ -93,19 +93,8 @@ class PlannerGraph(MetadataGraph):
         node = await self.table(ref)
         if snapshot is not None:
             return await self.facts_at(node, snapshot)
-        return TableFacts(
-            format=node.format,
-            schema_id=node.schema_id,
-            schema_json=node.schema_json,
-            field_ids=node.field_ids,
-            primary_key=node.primary_key,
-            not_null=node.not_null,
-            partition_keys=node.partition_keys,
-            current_snapshot=node.current_snapshot,
-            previous_snapshot=node.previous_snapshot,
-            summary=node.summary,
-            updated_ms=node.updated_ms,
-        )
+        known, pointer = await self._behind(node)
+        return await self._hydration.facts(self.sources.get(known.catalog), pointer)
 
     async def constraints(self, ref: Reference) -> tuple[Constraint, ...]:
         """Returns what holds for every row of a table, as its newest snapshot has it.

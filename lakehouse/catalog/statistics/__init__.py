@@ -16,20 +16,19 @@ if TYPE_CHECKING:
         Constraint,
         ConstraintKind,
         constraints_of,
-        visible_constraints,
     )
     from lakehouse.catalog.statistics.stats_stream import target_stats
     from lakehouse.catalog.statistics.values import StatsKind, StatsOutcome, StatsTarget, TargetStats
 
 __all__ = [
     "Constraint", "ConstraintKind", "StatsKind", "StatsOutcome", "StatsTarget", "TargetStats",
-    "constraints_of", "target_stats", "visible_constraints",
+    "constraints_of", "target_stats",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
-        "constraints": "Constraint ConstraintKind constraints_of visible_constraints",
+        "constraints": "Constraint ConstraintKind constraints_of",
         "stats_stream": "target_stats",
         "values": "StatsKind StatsOutcome StatsTarget TargetStats",
     },

@@ -1,19 +1,18 @@
 """Constraints that hold for every row of a table, for planners that rely on them.
 
-Invariant: a constraint that names a relation is given only to those who may see that relation: not even its
-name tells that it is there.
+Invariant: a constraint speaks of its own table alone. Neither our tables nor Iceberg's have foreign keys, so
+none tells that another relation is there.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lakehouse.catalog.nodes import RelationPath, TableNode
+from lakehouse.catalog.nodes import TableNode
 from lakehouse.catalog.sources import TableFacts
 
-__all__ = ["Constraint", "ConstraintKind", "constraints_of", "visible_constraints"]
+__all__ = ["Constraint", "ConstraintKind", "constraints_of"]
 
 
 class ConstraintKind(enum.StrEnum):
@@ -22,8 +21,6 @@ class ConstraintKind(enum.StrEnum):
     PRIMARY_KEY = "primary key"
     """No two rows have the same values of these columns, and each has all of them."""
     NOT_NULL = "not null"
-    FOREIGN_KEY = "foreign key"
-    """Each row's values of these columns are the key of a row of another table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +29,6 @@ class Constraint:
 
     kind: ConstraintKind
     columns: tuple[str, ...]
-    references: RelationPath | None = None
-    """Table that a foreign key refers to."""
     is_enforced: bool = True
     """Whether writers refuse rows against it; else it is a promise of whoever declared it."""
 
@@ -49,10 +44,3 @@ def constraints_of(facts: TableFacts | TableNode) -> tuple[Constraint, ...]:
         key = Constraint(kind=ConstraintKind.PRIMARY_KEY, columns=facts.primary_key, is_enforced=is_ours)
         found.insert(0, key)
     return tuple(found)
-
-
-def visible_constraints(
-    constraints: Iterable[Constraint], is_visible: Callable[[RelationPath], bool]
-) -> tuple[Constraint, ...]:
-    """Returns the constraints without those that refer to a relation that the caller may not see."""
-    return tuple(one for one in constraints if one.references is None or is_visible(one.references))

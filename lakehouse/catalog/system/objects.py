@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lakehouse.catalog.engines.engine import EngineKey
 from lakehouse.catalog.ids import NodeKind, ResourceId
 from lakehouse.catalog.nodes import Node, Origin, RelationPath, SystemViewNode
-from lakehouse.catalog.system.definitions import Builtin, BuiltinKey, BuiltinSort, CastContext
+from lakehouse.catalog.system.definitions import Builtin, BuiltinKey, BuiltinSort
 
 __all__ = ["SYSTEM_ACCOUNT", "BuiltinNode", "SystemObjects", "builtin_id", "builtin_node"]
 
@@ -29,27 +29,23 @@ class BuiltinNode(Node):
     origin: Origin = Origin.SYSTEM
     engine: str
     """Kind of the engine that it was asked for."""
-    sort: BuiltinSort
-    name: str
-    arguments: tuple[str, ...] | None = None
-    """Types of arguments; None = not described."""
-    is_variadic: bool = False
-    """The last argument may come any number of times."""
-    returns: str | None = None
-    aliases: tuple[str, ...] = ()
-    category: str = ""
-    context: CastContext | None = None
+    builtin: Builtin
+    """Its definition, in the version that it was asked for."""
+
+    @property
+    def sort(self) -> BuiltinSort:
+        """Sort of builtin."""
+        return self.builtin.sort
+
+    @property
+    def name(self) -> str:
+        """Name; a cast has none."""
+        return self.builtin.name
 
     @property
     def signature(self) -> str:
         """Text that people know it by, such as ``abs(INTEGER) -> INTEGER``."""
-        return Builtin(
-            sort=self.sort,
-            name=self.name,
-            arguments=self.arguments,
-            is_variadic=self.is_variadic,
-            returns=self.returns,
-        ).signature
+        return self.builtin.signature
 
 
 def builtin_id(engine: str, key: BuiltinKey) -> ResourceId:
@@ -63,14 +59,7 @@ def builtin_node(engine: str, builtin: Builtin) -> BuiltinNode:
         id=builtin_id(engine, builtin.key),
         version=f"{builtin.window.first or ''}-{builtin.window.last or ''}",
         engine=engine,
-        sort=builtin.sort,
-        name=builtin.name,
-        arguments=builtin.arguments,
-        is_variadic=builtin.is_variadic,
-        returns=builtin.returns,
-        aliases=builtin.aliases,
-        category=builtin.category,
-        context=builtin.context,
+        builtin=builtin,
     )
 
 
@@ -98,7 +87,7 @@ class SystemObjects:
         self._by_path = {node.path: node for node in self.relations}
         self._by_name: dict[tuple[BuiltinSort, str], list[BuiltinNode]] = {}
         for node in self.builtins:
-            for name in (node.name, *node.aliases):
+            for name in (node.name, *node.builtin.aliases):
                 self._by_name.setdefault((node.sort, name.lower()), []).append(node)
 
     def __len__(self) -> int:

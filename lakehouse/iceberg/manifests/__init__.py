@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         EQUALITY_DELETES,
         EXISTING,
         POSITION_DELETES,
-        FieldStats,
         Inherited,
         ManifestColumns,
     )
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDED", "DATA", "DELETED", "EQUALITY_DELETES", "EXISTING", "POSITION_DELETES", "UNKNOWN",
-    "FieldStats", "Inherited", "ManifestColumns", "ManifestFile", "NumberLists", "Numbers",
+    "Inherited", "ManifestColumns", "ManifestFile", "NumberLists", "Numbers",
     "PartitionSummary", "RawBounds", "Texts", "decode_manifest", "decode_manifest_list", "decode_manifests",
     "decoded_bounds",
 ]  # fmt: skip
@@ -41,8 +40,7 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "bounds": "decoded_bounds",
-        "columns": "ADDED DATA DELETED EQUALITY_DELETES EXISTING POSITION_DELETES FieldStats Inherited"
-        " ManifestColumns",
+        "columns": "ADDED DATA DELETED EQUALITY_DELETES EXISTING POSITION_DELETES Inherited ManifestColumns",
         "compact": "UNKNOWN NumberLists Numbers Texts",
         "keyed": "RawBounds",
         "manifest": "decode_manifest decode_manifests",

@@ -27,7 +27,6 @@ __all__ = [
     "EQUALITY_DELETES",
     "EXISTING",
     "POSITION_DELETES",
-    "FieldStats",
     "Inherited",
     "ManifestColumns",
 ]
@@ -38,22 +37,6 @@ _OBJECT_BYTES = 80
 """Bytes of an object beside its arrays, about."""
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 """Content of an entry's file; deletion vectors are position deletes with a place in their file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FieldStats:
-    """Statistics of one column in all files."""
-
-    low: RawBounds | None
-    """Lower bounds; None = no file has one. :func:`decoded_bounds` makes values of them."""
-    high: RawBounds | None
-    """Upper bounds likewise."""
-    nulls: I64
-    """Nulls of each file; :data:`UNKNOWN` = not known, here and below."""
-    nans: I64
-    """NaNs of each file."""
-    values: I64
-    """Values of each file, nulls and NaNs included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -187,16 +170,6 @@ class ManifestColumns:
         if keyed is None:
             return np.full(self.count, UNKNOWN, np.int64)
         return keyed.field(field_id, self.records.all())
-
-    def stats(self, field_id: int) -> FieldStats:
-        """Statistics of a column; those of a column that no file mentions are not known."""
-        return FieldStats(
-            low=self.low(field_id),
-            high=self.high(field_id),
-            nulls=self.nulls(field_id),
-            nans=self.nans(field_id),
-            values=self._counts(self.value_counts, field_id),
-        )
 
     def stats_fields(self) -> frozenset[int]:
         """Ids of all columns that some file has statistics of."""

@@ -10,7 +10,6 @@ from lakehouse.catalog.statistics.constraints import (
     Constraint,
     ConstraintKind,
     constraints_of,
-    visible_constraints,
 )
 
 
@@ -33,17 +32,6 @@ def test_identifier_fields_of_iceberg_are_not_enforced() -> None:
     """Nobody keeps them unique, so that a planner must not drop a distinct for them."""
     (key,) = constraints_of(facts("iceberg", primary_key=("id",)))
     assert not key.is_enforced
-
-
-def test_foreign_keys_of_relations_that_are_not_visible_are_hidden() -> None:
-    """The constraint goes whole: its name alone would tell that the other table is there."""
-    shown, secret = ("sales", "items"), ("hr", "salaries")
-    keys = [
-        Constraint(kind=ConstraintKind.FOREIGN_KEY, columns=("a",), references=shown),
-        Constraint(kind=ConstraintKind.FOREIGN_KEY, columns=("b",), references=secret),
-        Constraint(kind=ConstraintKind.NOT_NULL, columns=("b",)),
-    ]
-    assert visible_constraints(keys, lambda path: path == shown) == (keys[0], keys[2])
 
 
 async def test_the_graph_tells_constraints_of_a_table_as_it_is_now() -> None:

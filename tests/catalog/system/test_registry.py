@@ -66,7 +66,7 @@ async def test_a_missing_version_is_any() -> None:
     """Without a version all that some version has is there, once, as its newest definition says."""
     objects = await _registry(_TOY).system_objects("toy")
     assert [node.name for node in objects.of("function")] == ["f", "g"]
-    assert objects.named("function", "F")[0].category == "new"
+    assert objects.named("function", "F")[0].builtin.category == "new"
 
 
 async def test_an_overlay_has_what_its_version_has() -> None:
@@ -120,9 +120,9 @@ async def test_a_file_is_laid_over_those_before() -> None:
     registry = _registry(_TOY, more)
     overlay = await registry.overlay(EngineKey("toy", "3"))
     (g,), (h,) = (overlay.objects.named("function", name) for name in "gh")
-    assert g.category == "mine"
+    assert g.builtin.category == "mine"
     assert [rule.payload for rule in overlay.rules[g.id]] == [b"1", b"2"]
-    assert h.arguments == ("INT",)  # the type is defined in the file below
+    assert h.builtin.arguments == ("INT",)  # the type is defined in the file below
 
 
 async def test_a_file_that_is_added_is_seen_at_once() -> None:

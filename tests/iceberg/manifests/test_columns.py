@@ -19,6 +19,7 @@ from lakehouse.iceberg.manifests import (
     decode_manifest,
     decode_manifest_list,
 )
+from tests.kit.field_stats import field_stats
 from tests.kit.iceberg_tables import (
     ADDED,
     DATA,
@@ -143,7 +144,7 @@ def test_fields_that_are_left_out_are_unknown() -> None:
     left_out = ["value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"]
     left_out += ["key_metadata", "split_offsets", "equality_ids", "sort_order_id", "column_sizes"]
     columns, _ = _manifest([Item(path="a", content=DATA, status=ADDED)], left_out=left_out)
-    stats = columns.stats(1)
+    stats = field_stats(columns, 1)
     assert (stats.low, stats.high, stats.nulls.tolist(), stats.values.tolist()) == (
         None,
         None,
@@ -160,7 +161,7 @@ def test_fields_that_are_left_out_are_unknown() -> None:
 def test_counts_that_were_not_made_are_unknown() -> None:
     """Sizes and counts below zero, as imports from elsewhere have them, are unknown."""
     columns, _ = _manifest([Item(path="a", rows=-1, metrics={"null_value_counts": {1: -1}})])
-    assert (columns.records.all().tolist(), columns.stats(1).nulls.tolist()) == ([UNKNOWN], [UNKNOWN])
+    assert (columns.records.all().tolist(), field_stats(columns, 1).nulls.tolist()) == ([UNKNOWN], [UNKNOWN])
 
 
 def test_live_entries_are_those_that_are_not_deleted() -> None:

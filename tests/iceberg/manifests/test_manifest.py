@@ -14,6 +14,7 @@ from lakehouse.errors import CorruptionError, FormatError
 from lakehouse.format.avro import AvroFile
 from lakehouse.iceberg.manifests import UNKNOWN, ManifestColumns, RawBounds, decode_manifest
 from tests.kit.avro_files import avro_file
+from tests.kit.field_stats import field_stats
 from tests.kit.iceberg_manifests import FIELD_IDS, entries_of, written_manifest
 
 
@@ -74,7 +75,7 @@ def test_statistics_are_those_that_pyiceberg_reads(tmp_path: Path, version: int)
         return [(getattr(file, name) or {}).get(field, UNKNOWN) for file in files]
 
     for field in (*FIELD_IDS, 99):
-        stats = columns.stats(field)
+        stats = field_stats(columns, field)
         assert stats.values.tolist() == counts("value_counts", field)
         assert stats.nulls.tolist() == counts("null_value_counts", field)
         assert stats.nans.tolist() == counts("nan_value_counts", field)
@@ -96,7 +97,7 @@ def _used(columns: ManifestColumns) -> None:
     """Asks for everything that a manifest has."""
     columns.paths().validate(full=True)
     for field in columns.stats_fields():
-        stats = columns.stats(field)
+        stats = field_stats(columns, field)
         _raw(stats.low, columns.count)
         _raw(stats.high, columns.count)
     for values in columns.partition.values():
@@ -185,7 +186,7 @@ def test_fields_are_known_by_their_ids(tmp_path: Path) -> None:
         assert text != said
         found = decode_manifest(data[:begin] + text + data[begin + len(text) :], key="m.avro")
         assert found.records.all().tolist() == expected.records.all().tolist()
-        assert found.stats(1).values.tolist() == expected.stats(1).values.tolist()
+        assert field_stats(found, 1).values.tolist() == field_stats(expected, 1).values.tolist()
         assert found.partition.keys() == {1000, 1001}
 
 
@@ -193,7 +194,7 @@ def test_an_empty_manifest_has_no_entries(tmp_path: Path) -> None:
     """A manifest without entries has empty columns."""
     columns = decode_manifest(avro_file(_schema(tmp_path)[0], []), key="m.avro")
     assert (columns.count, columns.paths().to_pylist(), columns.status_counts()) == (0, [], (0, 0, 0))
-    assert columns.stats(1).values.tolist() == []
+    assert field_stats(columns, 1).values.tolist() == []
 
 
 def test_a_manifest_takes_few_bytes_for_each_entry(tmp_path: Path) -> None:

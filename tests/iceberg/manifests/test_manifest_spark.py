@@ -10,6 +10,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus, read_manifest_list
 
 from lakehouse.iceberg.manifests import UNKNOWN, decode_manifest, decode_manifest_list
+from tests.kit.field_stats import field_stats
 from tests.kit.iceberg_manifests import entries_of
 
 _FOLDER = Path(__file__).parents[2] / "data" / "iceberg"
@@ -53,7 +54,7 @@ def test_spark_s_manifests_are_read_as_pyiceberg_reads_them(path: Path) -> None:
         partitions = [values.to_pylist() for values in columns.partition.values()]
         assert len(partitions) == len(files[0].partition) if files else True
         for field in columns.stats_fields():
-            stats = columns.stats(field)
+            stats = field_stats(columns, field)
             assert stats.nulls.tolist() == [
                 (one.null_value_counts or {}).get(field, UNKNOWN) for one in files
             ]

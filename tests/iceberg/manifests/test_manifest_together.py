@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import CorruptionError
 from lakehouse.iceberg.manifests import ManifestColumns, decode_manifest, decode_manifests
+from tests.kit.field_stats import field_stats
 from tests.kit.iceberg_tables import Snapshot, Table, table_files
 from tests.kit.iceberg_worlds import random_world
 
@@ -36,7 +37,7 @@ def _plain(columns: ManifestColumns) -> dict[str, Any]:
             found[field.name] = value
     found["partition"] = {number: repr(array.to_pylist()) for number, array in columns.partition.items()}
     for number in columns.stats_fields():
-        stats = columns.stats(number)
+        stats = field_stats(columns, number)
         counts = [one.tolist() for one in (stats.nulls, stats.nans, stats.values)]
         found[f"stats {number}"] = (*counts, _bounds(stats.low), _bounds(stats.high))
     offsets = columns.split_offsets
