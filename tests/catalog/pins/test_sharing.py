@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lakehouse
-from lakehouse.catalog.pins import Queries
+from lakehouse.catalog.nodes import TableNode
+from lakehouse.catalog.pins import Queries, SnapshotPin
 from lakehouse.errors import CorruptionError, InvalidInputError, NotFoundError
 from lakehouse.io.open import stacked
 from lakehouse.lake import Lake
@@ -274,14 +275,23 @@ async def test_touches_beside_one_another_agree(turns: int) -> None:
         assert (await joined.pin("db.orders")).snapshot == (await first).snapshot
 
 
-@pytest.mark.parametrize("turns", range(14))
-async def test_a_touch_beside_the_share_is_shared(turns: int) -> None:
-    """Wherever a share falls into the first touch of a table, who joins reads the same snapshot."""
+async def test_a_touch_beside_the_share_is_shared() -> None:
+    """A share waits for a touch that is under way, so that who joins reads the same snapshot."""
     async with _world() as (_, table, one, other), one.begin() as query:
+        begun, goes_on, hold = asyncio.Event(), asyncio.Event(), query._holds.hold
+
+        async def held(node: TableNode, pin: SnapshotPin) -> None:
+            begun.set()
+            await goes_on.wait()
+            await hold(node, pin)
+
+        query._pins._hold = held
         first = asyncio.ensure_future(query.pin("db.orders"))
-        for _turn in range(turns):
-            await asyncio.sleep(0)
-        number = await query.share()
+        await begun.wait()
+        sharing = asyncio.ensure_future(query.share())
+        await asyncio.sleep(0)
+        goes_on.set()
+        number = await sharing
         await table.append([{"id": 2}])
         async with other.join(number) as joined:
             assert (await joined.pin("db.orders")).snapshot == (await first).snapshot
