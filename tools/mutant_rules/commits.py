@@ -343,7 +343,7 @@ COMMITS = (
     Mutant(
         rule="tags in the log: making one does not look at the head",
         path="lakehouse/storage/commit/changes.py",
-        old="            if not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:",
+        old="            if not is_kept and not base.snapshot.earliest <= ref.snapshot <= base.snapshot.id:",
         new="            if False:",
         tests=("tests/storage/commit/test_changes.py::test_tags_are_made_once_and_dropped",),
     ),
