@@ -33,6 +33,7 @@ CONFIGURABLE = (
     *("integer_division", "max_execution_time", "streaming_buffer_size"),
 )
 """Settings of DuckDB that a statement may have for itself."""
+_UNLOCKED = (*CONFIGURABLE, "enable_progress_bar", "enable_progress_bar_print")
 LOCKING = (
     "SET GLOBAL errors_as_json = true",
     "SET GLOBAL enable_external_file_cache = false",
@@ -45,7 +46,7 @@ LOCKING = (
     "SET GLOBAL allow_community_extensions = false",
     "SET GLOBAL allow_extension_repositories = 'forbidden'",
     "SET GLOBAL allow_persistent_secrets = false",
-    f"SET GLOBAL allowed_configs = {list(CONFIGURABLE)}",
+    f"SET GLOBAL allowed_configs = {list(_UNLOCKED)}",
     "SET GLOBAL lock_configuration = true",
 )
 """Commands that lock a database, in this order."""

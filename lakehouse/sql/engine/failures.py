@@ -30,7 +30,7 @@ __all__ = ["SqlFailure", "SqlFailureError", "failure_of", "said_by_duckdb"]
 
 _CATEGORY = re.compile(r"([A-Za-z][A-Za-z ]*?) Error: (.*)", re.DOTALL)
 _ADVICE = re.compile(
-    r"\n+(?:Candidate bindings:|Did you mean |Possible solutions:|Database is launched |"
+    r"\s+(?:Candidate bindings:|Did you mean |Possible solutions:|Database is launched |"
     r"This limit was set by |Use \"SET |LINE \d+:).*",
     re.DOTALL,
 )

@@ -36,6 +36,12 @@ SqlParameters = Sequence[Any] | Mapping[str, Any] | None
 _BATCH_ROWS = 65_536
 _BUFFER_BYTES = 1024 * 1024
 """Bytes of a result that DuckDB makes ahead; with its own 10 MB, a slow source shows its first rows late."""
+_BEGINNING = (
+    f"SET SESSION streaming_buffer_size = '{_BUFFER_BYTES}B'",
+    # DuckDB counts for a bar only, and shall not print it.
+    "SET SESSION enable_progress_bar = true",
+    "SET SESSION enable_progress_bar_print = false",
+)
 _AGAIN_S = 0.05
 _EXPLAIN = "EXPLAIN "
 _PLAN = "EXPLAIN (FORMAT JSON) "
@@ -106,6 +112,16 @@ class SqlStatement:
         """
         return BatchStream(self, await self.run(self._open_reader, text, parameters, batch_rows))
 
+    async def progress(self) -> float | None:
+        """Part of the query under way that is done, from 0 to 1; None where DuckDB cannot tell.
+
+        It cannot while it plans, nor of sources that are registered: these count what they hand over.
+        """
+        if self._cursor is None:
+            return None
+        percent: float = await asyncio.wrap_future(self.database.control(self._cursor.query_progress))
+        return percent / 100 if percent >= 0 else None
+
     async def run(self, work: Callable[..., R], *args: Any) -> R:
         """Runs calls of DuckDB in a thread; a failure of them is raised as an error of ours."""
         async with self._one_call:
@@ -159,7 +175,8 @@ class SqlStatement:
 
     def _open_cursor(self) -> None:
         self._cursor = self.database.connection.cursor()
-        self._cursor.execute(f"SET SESSION streaming_buffer_size = '{_BUFFER_BYTES}B'")
+        for command in _BEGINNING:
+            self._cursor.execute(command)
 
     def _register(self, name: str, source: object) -> None:
         self._check_idle()

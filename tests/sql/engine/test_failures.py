@@ -154,6 +154,12 @@ def test_a_place_is_told_without_what_was_put_before_the_text() -> None:
     assert _failure(OSError(f"Binder Error: {said}"), moved=8).offset == 7
 
 
+def test_advice_to_change_settings_is_left_out() -> None:
+    """No message advises a SET that the lock refuses."""
+    said = 'Parser Error: Max expression depth limit of 1000 exceeded. Use "SET max_expression_depth TO x".'
+    assert _failure(OSError(said)).message == "Max expression depth limit of 1000 exceeded."
+
+
 def test_broken_instances_are_known() -> None:
     """After a bug of DuckDB's own its instance is not used any more."""
     assert _failure(OSError("FATAL Error: x")).is_fatal

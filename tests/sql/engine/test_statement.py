@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +23,11 @@ from lakehouse.errors import (
     UnavailableError,
 )
 from lakehouse.io import measure, open_store
+from lakehouse.io.decorators import StoreDecorator
 from lakehouse.sql.engine import LoopBridge, SqlInstance, SqlStatement, failure_of
 from lakehouse.testing import Fault, FaultKind, FaultyStore, RecordingStore, memory_store
 
+R = TypeVar("R")
 ROWS = 20_000
 
 
@@ -149,6 +152,32 @@ async def test_plans_are_trees(statement: SqlStatement) -> None:
     await statement.register("source", pa.table({"a": [1, 2], "b": [3, 4]}))
     (root,) = await statement.plan("SELECT b FROM source WHERE a = $1", [1])
     assert "a = 1" in str(root)
+
+
+async def test_progress_is_told_while_a_query_runs(statement: SqlStatement) -> None:
+    """A query over files tells which part of it is done, and nothing is told before and afterwards."""
+    store, data, begun, gate = memory_store(), _parquet(), asyncio.Event(), asyncio.Event()
+
+    class Gated(StoreDecorator):
+        async def call(self, verb: str, key: str, request: Callable[[], Awaitable[R]], size: int = 0) -> R:
+            if key == "t/2.parquet":
+                begun.set()
+                await gate.wait()
+            return await request()
+
+    paths = []
+    for key in ("t/1.parquet", "t/2.parquet"):
+        await store.put(key, data)
+        paths.append(statement.files.add(Gated(store), key, len(data)))
+    assert await statement.progress() is None
+    query = asyncio.create_task(_rows(statement, f"SELECT sum(a) FROM read_parquet({paths})"))
+    await begun.wait()
+    told = await statement.progress()
+    assert told is not None
+    assert 0 <= told < 1
+    gate.set()
+    assert await query
+    assert await statement.progress() is None
 
 
 async def test_settings_of_a_statement_are_its_own(instance: SqlInstance) -> None:
