@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lakehouse.errors import InvalidInputError
@@ -21,7 +22,20 @@ NamesInScope = frozenset[str]
 
 _PARSERS: dict[int, Any] = {}
 # By process, as a fork cannot use its parent's.
+_JSON = re.compile(r'[{}\[\]]|("[^"\\]*(?:\\.[^"\\]*)*")\s*:|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+')
+"""Brackets, names of members, and values."""
+_OPENING = (b"(", b"[", b"{")
+_CLOSING = (b")", b"]", b"}")
 _NO_NAMES: NamesInScope = frozenset()
+
+_TOKENS_MAX = 200_000
+"""Tokens of a text; the parser takes 2.5 KB of memory for each."""
+_DEPTH_MAX = 250
+"""Brackets within brackets; the parser's time for those that nobody closes grows with the square."""
+_WITHS_MAX = 5
+"""Definitions that begin with WITH, one within the other; each takes six times as long as the last."""
+_NAMES_MAX = 1_000
+"""Names of ``with`` clauses that a place sees, as each such clause has a set of them."""
 
 
 def query_tree(text: str) -> TreeNode:
@@ -29,25 +43,83 @@ def query_tree(text: str) -> TreeNode:
 
     Raises:
         ImportError: DuckDB is not installed.
-        InvalidInputError: the text nests deeper than Python reads.
+        InvalidInputError: the text has too many tokens, or nests too deep to be parsed in bounded time.
     """
     import duckdb
 
+    raw = text.encode()
+    _check_bounds(raw, [offset for offset, _ in duckdb.tokenize(text)])
     parser = _PARSERS.get(os.getpid())
     if parser is None:
         # Of one thread, so that it starts none.
         made = duckdb.connect(config={"threads": 1, "async_threads": 0, "enable_external_access": "false"})
         parser = _PARSERS.setdefault(os.getpid(), made)
     row = parser.cursor().execute("select json_serialize_sql(?)", [text]).fetchone()
+    text = row[0] if row is not None else ""
     try:
-        tree: TreeNode = json.loads(row[0] if row is not None else "")
+        tree: TreeNode = json.loads(text)
     except RecursionError:
-        raise InvalidInputError("the SQL nests too deep: make parts of it common table expressions") from None
+        tree = _deep_tree(text)
     return tree
 
 
+def _deep_tree(text: str) -> TreeNode:
+    """Reads JSON that nests deeper than Python's decoder goes, as that of a sum of a thousand terms."""
+    open_: list[Any] = [[]]
+    names: list[str] = [""]
+    for match in _JSON.finditer(text):
+        mark = match[0]
+        if mark in "}]":
+            value = open_.pop()
+            names.pop()
+        elif mark in "{[":
+            open_.append({} if mark == "{" else [])
+            names.append("")
+            continue
+        elif match[1]:
+            names[-1] = json.loads(match[1])
+            continue
+        else:
+            value = json.loads(mark)
+        if isinstance(open_[-1], list):
+            open_[-1].append(value)
+        else:
+            open_[-1][names[-1]] = value
+    tree: TreeNode = open_[0][0]
+    return tree
+
+
+def _check_bounds(raw: bytes, starts: Sequence[int]) -> None:
+    """Refuses what the parser would take minutes or gigabytes for."""
+    if len(starts) > _TOKENS_MAX:
+        raise InvalidInputError(
+            f"the SQL has {len(starts):,} words and values; {_TOKENS_MAX:,} are parsed at most: give values "
+            "as parameters, or keep them in a table"
+        )
+    withs: list[int] = []
+    # For each open bracket, how many definitions around it begin with WITH.
+    opened = False
+    for start in starts:
+        mark = raw[start : start + 1]
+        if mark in _OPENING:
+            withs.append(withs[-1] if withs else 0)
+        elif mark in _CLOSING and withs:
+            withs.pop()
+        elif opened and withs and raw[start : start + 4].lower() == b"with":
+            withs[-1] += 1
+        if len(withs) > _DEPTH_MAX or (withs and withs[-1] > _WITHS_MAX):
+            raise InvalidInputError(
+                "the SQL nests too deep: define its parts one after the other in WITH clauses"
+            )
+        opened = mark == b"("
+
+
 def tree_nodes(root: Any) -> Iterator[tuple[TreeNode, NamesInScope]]:
-    """Yields every object of a tree, outer ones first, with the names that ``with`` clauses define there."""
+    """Yields every object of a tree, outer ones first, with the names that ``with`` clauses define there.
+
+    Raises:
+        InvalidInputError: a place sees too many such names.
+    """
     # A stack of its own: the tree is as deep as the text nests.
     waiting: list[tuple[Any, NamesInScope]] = [(root, _NO_NAMES)]
     while waiting:
@@ -67,6 +139,8 @@ def _inside(node: TreeNode, scope: NamesInScope) -> Iterator[tuple[Any, NamesInS
         # A definition sees those before it, and itself only where it is recursive.
         yield entry.get("value"), scope
         scope |= {str(entry.get("key")).casefold()}
+        if len(scope) > _NAMES_MAX:
+            raise InvalidInputError(f"WITH clauses define more than {_NAMES_MAX:,} names: make views of some")
     for name, member in node.items():
         if name != "cte_map":
             yield member, scope

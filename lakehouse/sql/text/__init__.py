@@ -59,8 +59,8 @@ __getattr__, __dir__ = door(
     __name__,
     {
         "carets": "caret line_and_column",
-        "commands": "BeginQuery DescribeTable EndQuery ExplainQuery NameText ResetSetting RunQuery SetSetting "
-        "SettingText ShowNames ShowSubject SqlCommand UseDatabase command_in",
+        "commands": "BeginQuery DescribeTable EndQuery ExplainQuery NameText ResetSetting RunQuery "
+        "SetSetting SettingText ShowNames ShowSubject SqlCommand UseDatabase command_in",
         "names": "literal quoted unquoted",
         "references": "Argument ColumnReference FileReference FunctionReference ParameterReference QueryTree "
         "TableReference references_in",

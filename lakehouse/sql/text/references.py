@@ -6,6 +6,7 @@ Invariant: offsets are bytes of the statement as the user wrote it, whatever Duc
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -29,7 +30,9 @@ __all__ = [
 ]
 
 _CLAUSES_MAX = 100
-"""Clauses of time travel in a query, each of which has it parsed once more."""
+"""Clauses of time travel in a query."""
+_PARSED_MAX = 1_000_000
+"""Tokens that are parsed in all; each clause has the whole query parsed once more."""
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _NAMING = frozenset({"TABLE", "SUMMARIZE", "DESCRIBE", "DESC", "SHOW"})
 _FILE_FUNCTIONS = frozenset(
@@ -184,12 +187,20 @@ def _parsed(statement: StatementText, tokens: Tokens) -> tuple[TreeNode, list[At
                 continue
         place = _PLACE.fullmatch(str(tree.get("location")))
         clause = foreign_clause(statement, tokens, int(place[1])) if place else None
-        if clause is None or len(clauses) == _CLAUSES_MAX:
+        if clause is not None and _is_too_often(len(clauses) + 1, tokens):
+            raise statement.error(
+                "time travel is asked for too often in a query of this size", clause.start, clause.end
+            )
+        if clause is None:
             start, length = (int(place[1]), int(place[2])) if place else (0, 1)
             message = str(tree.get("error_message")).split(". Use ")[0][:300]
             raise statement.error(f"DuckDB cannot parse this: {message}", start, start + length)
         clauses.append(clause)
         raw[clause.start : clause.end] = b" " * (clause.end - clause.start)
+
+
+def _is_too_often(clauses: int, tokens: Tokens) -> bool:
+    return clauses > _CLAUSES_MAX or clauses * len(tokens) > _PARSED_MAX
 
 
 def _hide_pivots(raw: bytearray, tokens: Tokens) -> bool:
@@ -237,6 +248,7 @@ class _Reader:
     functions: dict[int, FunctionReference] = field(default_factory=dict)
     columns: dict[int, ColumnReference] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
+    by_keyword: dict[tuple[str, ...], deque[tuple[int, int]]] = field(default_factory=dict)
 
     def read(self, node: TreeNode, scope: NamesInScope) -> None:
         """Takes what one node names."""
@@ -321,14 +333,17 @@ class _Reader:
 
     def _named_by_keyword(self, parts: tuple[str, ...]) -> tuple[int, int]:
         """Returns where a keyword such as TABLE names a table, of which DuckDB does not say the place."""
-        for index in range(1, len(self.tokens)):
-            start = self.tokens.starts[index]
-            if self.tokens.key(index - 1) in _NAMING and start not in self.tables:
-                last = self._name_last(index)
-                names = tuple(unquoted(self.tokens.word(one)) for one in range(index, last + 1, 2))
-                if names == parts:
-                    return start, self.tokens.end(last)
-        raise self.statement.error(f"the place of {'.'.join(parts)} in the query cannot be found", 0)
+        if not self.by_keyword:
+            for index in range(1, len(self.tokens)):
+                if self.tokens.key(index - 1) in _NAMING and self.tokens.is_name(index):
+                    last = self._name_last(index)
+                    names = tuple(unquoted(self.tokens.word(one)) for one in range(index, last + 1, 2))
+                    place = (self.tokens.starts[index], self.tokens.end(last))
+                    self.by_keyword.setdefault(names, deque()).append(place)
+        places = self.by_keyword.get(parts)
+        if not places:
+            raise self.statement.error(f"the place of {'.'.join(parts)} in the query cannot be found", 0)
+        return places.popleft()
 
     def _name_last(self, index: int) -> int:
         """Returns the last token of a name with dots that begins at a token."""

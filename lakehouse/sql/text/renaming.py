@@ -6,7 +6,7 @@ Invariant: a query is never given another meaning; tables of one name that canno
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.sql.text.names import quoted
@@ -30,22 +30,49 @@ def renamed(tree: QueryTree, views: Sequence[str], names: Sequence[_Name]) -> tu
     Raises:
         InvalidInputError: columns are called by a name that two tables have, with and without its database.
     """
-    aliases = _aliases(tree, names)
+    owners = _owners(tree, names)
+    aliases = _aliases(tree, names, owners)
     cuts = [
         cut
         for table, view, alias in zip(tree.tables, views, aliases, strict=True)
         for cut in _table_cuts(table, view, alias)
     ]
-    named = [_Named(name=_folded(name), alias=alias) for name, alias in zip(names, aliases, strict=True)]
-    unaliased = [one for one, table in zip(named, tree.tables, strict=True) if table.alias is None]
-    cuts += [cut for column in tree.columns for cut in _column_cut(column, unaliased)]
+    called = {
+        _folded(name): alias
+        for table, name, alias in zip(tree.tables, names, aliases, strict=True)
+        if table.alias is None
+    }
+    for column, owner in zip(tree.columns, owners, strict=True):
+        if owner is not None:
+            cuts.append(_column_cut(column, called[owner.name], owner.parts))
     return (*cuts, *_parameter_cuts(tree))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
+class _Owner:
+    """Table whose full name stands before a column."""
+
     name: _Name
-    alias: str
+    parts: int
+    """Parts of the column's name that are the table's."""
+
+
+def _owners(tree: QueryTree, names: Sequence[_Name]) -> list[_Owner | None]:
+    """Returns the owner of each column that is called with its database at least."""
+    endings: dict[_Name, _Name] = {}
+    for table, name in zip(tree.tables, names, strict=True):
+        for count in range(2, len(name) + 1) if table.alias is None else ():
+            endings.setdefault(_folded(name)[-count:], _folded(name))
+    longest = max(map(len, endings), default=0)
+    return [_owner(column, endings, longest) for column in tree.columns]
+
+
+def _owner(column: ColumnReference, endings: Mapping[_Name, _Name], longest: int) -> _Owner | None:
+    for count in range(min(len(column.parts), longest), 1, -1):
+        name = endings.get(_folded(column.parts[:count]))
+        if name is not None:
+            return _Owner(name=name, parts=count)
+    return None
 
 
 def _table_cuts(table: TableReference, view: str, alias: str) -> Iterator[Cut]:
@@ -63,56 +90,39 @@ def _parameter_cuts(tree: QueryTree) -> Iterator[Cut]:
             yield Cut(start=one.start, end=one.end, text=f"${one.name}")
 
 
-def _aliases(tree: QueryTree, names: Sequence[_Name]) -> list[str]:
+def _aliases(tree: QueryTree, names: Sequence[_Name], owners: Sequence[_Owner | None]) -> list[str]:
     """Returns by which name each table is called in the result."""
     others: defaultdict[str, set[_Name]] = defaultdict(set)
     for alias in tree.aliases:
         others[alias].add(())
     for table, name in zip(tree.tables, names, strict=True):
         others[table.shown.casefold()].add(_folded(name) if table.alias is None else ())
-    return [
-        _alias(tree, table, name, is_shared=len(others[table.shown.casefold()]) > 1)
-        for table, name in zip(tree.tables, names, strict=True)
-    ]
+    full = {owner.name for owner in owners if owner is not None}
+    short = {
+        column.parts[0].casefold()
+        for column, owner in zip(tree.columns, owners, strict=True)
+        if owner is None
+    }
+    aliases = []
+    for table, name in zip(tree.tables, names, strict=True):
+        shown = table.shown.casefold()
+        is_shared = table.alias is None and len(others[shown]) > 1
+        if is_shared and shown in short and _folded(name) in full:
+            raise tree.statement.error(
+                f"{table.shown} is the name of several tables here, and columns are called by it with and "
+                "without its database: give each an alias",
+                table.start,
+                table.end,
+            )
+        # Columns that are called by the short name find the table that stands next to them.
+        aliases.append(".".join(name) if is_shared and shown not in short else table.shown)
+    return aliases
 
 
-def _alias(tree: QueryTree, table: TableReference, name: _Name, *, is_shared: bool) -> str:
-    """Returns the user's alias, or the table's name; the full one where another has its name."""
-    if table.alias is not None or not is_shared:
-        return table.shown
-    full = [column for column in tree.columns if _parts_of(column, _folded(name))]
-    short = [
-        column
-        for column in tree.columns
-        if column.parts[0].casefold() == table.shown.casefold() and column not in full
-    ]
-    if full and short:
-        raise tree.statement.error(
-            f"{table.shown} is the name of several tables here, and columns are called by it with and "
-            "without its database: give each an alias",
-            table.start,
-            table.end,
-        )
-    return table.shown if short else ".".join(name)
-
-
-def _parts_of(column: ColumnReference, name: _Name) -> int:
-    """Returns how many parts of a column's name are the table's, its database among them; 0 = none."""
-    for count in range(min(len(column.parts), len(name)), 1, -1):
-        if _folded(column.parts[:count]) == name[-count:]:
-            return count
-    return 0
-
-
-def _column_cut(column: ColumnReference, tables: Sequence[_Named]) -> Iterator[Cut]:
-    for table in tables:
-        count = _parts_of(column, table.name)
-        if count:
-            is_row = count == len(column.parts)
-            end = column.end if is_row else column.starts[count]
-            text = quoted(table.alias) + ("" if is_row else ".")
-            yield Cut(start=column.starts[0], end=end, text=text)
-            return
+def _column_cut(column: ColumnReference, alias: str, parts: int) -> Cut:
+    if parts == len(column.parts):
+        return Cut(start=column.starts[0], end=column.end, text=quoted(alias))
+    return Cut(start=column.starts[0], end=column.starts[parts], text=f"{quoted(alias)}.")
 
 
 def _folded(name: _Name) -> _Name:

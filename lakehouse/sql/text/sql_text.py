@@ -11,6 +11,7 @@ import duckdb
 from lakehouse.errors import InvalidInputError
 from lakehouse.excerpt import is_utf8, short
 from lakehouse.sql.text.carets import caret, line_and_column
+from lakehouse.sql.text.tokens import token_ranges
 
 __all__ = ["SqlText"]
 
@@ -28,7 +29,7 @@ class SqlText:
     one plain space, and then counts bytes that nobody wrote."""
 
     @classmethod
-    def of(cls, text: str, *, max_bytes: int) -> SqlText:
+    def of(cls, text: object, *, max_bytes: int) -> SqlText:
         """Checks a text.
 
         Args:
@@ -37,7 +38,7 @@ class SqlText:
         Raises:
             InvalidInputError: the text is too large, no UTF-8, or has a zero character in it.
         """
-        if not is_utf8(text):
+        if not isinstance(text, str) or not is_utf8(text):
             raise InvalidInputError(f"SQL is text in UTF-8, not {short(text)}")
         raw = text.encode()
         if len(raw) > max_bytes:
@@ -45,7 +46,7 @@ class SqlText:
                 f"the text of SQL has {len(raw):,} bytes; {max_bytes:,} are read at most: give values as "
                 "parameters, or set sql.text_max_bytes"
             )
-        checked = cls(text=text, raw=_plain_spaces(text) if _WIDE_SPACES.search(text) else raw)
+        checked = cls(text=text, raw=_plain_spaces(raw) if _WIDE_SPACES.search(text) else raw)
         if b"\0" in raw:
             raise checked.error("there is a zero character in the text of SQL", raw.index(b"\0"))
         return checked
@@ -67,16 +68,14 @@ class SqlText:
         )
 
 
-def _plain_spaces(text: str) -> bytes:
-    raw = text.encode()
-    found = duckdb.tokenize(text)
-    bounds = [offset for offset, _ in found[1:]] + [len(raw)]
-    pieces = []
-    for (start, kind), end in zip(found, bounds, strict=True):
+def _plain_spaces(raw: bytes) -> bytes:
+    pieces, last = [], 0
+    for start, end, kind in token_ranges(raw):
         piece = raw[start:end]
-        is_text = kind in (duckdb.token_type.comment, duckdb.token_type.string_const)
-        pieces.append(piece if is_text or piece[:1] == b'"' else _plain(piece))
-    return b"".join([raw[: found[0][0]] if found else raw, *pieces])
+        is_text = kind in (duckdb.token_type.comment, duckdb.token_type.string_const) or piece[:1] == b'"'
+        pieces += [raw[last:start], piece if is_text else _plain(piece)]
+        last = end
+    return b"".join([*pieces, raw[last:]])
 
 
 def _plain(piece: bytes) -> bytes:

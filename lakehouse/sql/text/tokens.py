@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 
-__all__ = ["Tokens"]
+__all__ = ["Tokens", "token_ranges"]
 
 _SPACES = b" \t\n\r\v\f"
 _SEMICOLON = ord(";")
 _NO_NAMES = ("'", '"', "$")
+
+
+def token_ranges(raw: bytes) -> Iterator[tuple[int, int, Any]]:
+    """Yields (start, start of what follows, DuckDB's kind) of each token and comment of a text."""
+    found = duckdb.tokenize(raw.decode())
+    for index, (start, kind) in enumerate(found):
+        yield start, found[index + 1][0] if index + 1 < len(found) else len(raw), kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +36,10 @@ class Tokens:
     @classmethod
     def of(cls, raw: bytes) -> Tokens:
         """Cuts a text that is UTF-8."""
-        found = duckdb.tokenize(raw.decode())
-        bounds = [offset for offset, _ in found[1:]] + [len(raw)]
         kept = [
-            (offset, bound)
-            for (offset, kind), bound in zip(found, bounds, strict=True)
-            if kind is not duckdb.token_type.comment
+            (start, end) for start, end, kind in token_ranges(raw) if kind is not duckdb.token_type.comment
         ]
-        return cls(
-            raw=raw,
-            starts=tuple(offset for offset, _ in kept),
-            _bounds=tuple(bound for _, bound in kept),
-        )
+        return cls(raw=raw, starts=tuple(start for start, _ in kept), _bounds=tuple(end for _, end in kept))
 
     def __len__(self) -> int:
         return len(self.starts)
