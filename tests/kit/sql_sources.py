@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
 from duckdb._sources import ArrowScanSource
 from duckdb._sources.nodes import Node
 
+from lakehouse.expr import Expr, to_sql
 from lakehouse.sql.engine.loop_bridge import LoopBridge
-from lakehouse.sql.providers import TableProvider, select_list
+from lakehouse.sql.providers import ArrowProvider, TableProvider, select_list
 
-__all__ = ["AskedSource", "bridge_to_a_loop", "read_by"]
+__all__ = ["AskedSource", "Batches", "Watched", "bridge_to_a_loop", "read_by"]
+
+Batches: TypeAlias = AsyncGenerator[pa.RecordBatch, None]
+"""Result of a provider's scan."""
 
 
 @contextmanager
@@ -50,6 +54,25 @@ def read_by(
             listed = select_list(provider.schema.names)
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM {name}_source")
         yield connection
+
+
+class Watched(ArrowProvider):
+    """A provider of rows in memory that notes its scans, and when they end."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__(table)
+        self.scans: list[tuple[list[str], str | None]] = []
+        self.yielded = self.ended = 0
+
+    async def scan(self, columns: Sequence[str], where: Expr | None) -> Batches:
+        """Notes the scan and its end."""
+        self.scans.append((list(columns), None if where is None else to_sql(where)))
+        try:
+            async for batch in super().scan(columns, where):
+                self.yielded += 1
+                yield batch
+        finally:
+            self.ended += 1
 
 
 class AskedSource(ArrowScanSource):  # type: ignore[misc]

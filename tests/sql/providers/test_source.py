@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import duckdb
@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.errors import CorruptionError, InternalError, InvalidInputError
-from lakehouse.expr import Expr, to_sql
+from lakehouse.expr import Expr
 from lakehouse.sql.providers import ArrowProvider, arrow_dataset, arrow_source
-from tests.kit.sql_sources import bridge_to_a_loop, read_by
+from tests.kit.sql_sources import Batches, Watched, bridge_to_a_loop, read_by
 
 ROWS = pa.table({"k": range(100), "v": [f"v{number % 7}" for number in range(100)]})
-Batches: TypeAlias = AsyncGenerator[pa.RecordBatch, None]
 Make: TypeAlias = Callable[..., object]
 
 
@@ -25,25 +24,6 @@ def make(request: pytest.FixtureRequest) -> Make:
     """Each way in which DuckDB reads a provider."""
     made: Make = request.param
     return made
-
-
-class Watched(ArrowProvider):
-    """A provider that notes its scans, and when they end."""
-
-    def __init__(self, table: pa.Table) -> None:
-        super().__init__(table)
-        self.scans: list[tuple[list[str], str | None]] = []
-        self.yielded = self.ended = 0
-
-    async def scan(self, columns: Sequence[str], where: Expr | None) -> Batches:
-        """Notes the scan and its end."""
-        self.scans.append((list(columns), None if where is None else to_sql(where)))
-        try:
-            async for batch in super().scan(columns, where):
-                self.yielded += 1
-                yield batch
-        finally:
-            self.ended += 1
 
 
 def test_rows_and_columns_arrive(make: Make) -> None:
@@ -114,9 +94,7 @@ def test_the_first_error_is_kept(make: Make) -> None:
     """What a provider raises is kept as it was, for DuckDB says no more than its text."""
 
     class Failing(ArrowProvider):
-        async def scan(
-            self, columns: Sequence[str], where: Expr | None
-        ) -> AsyncGenerator[pa.RecordBatch, None]:
+        async def scan(self, columns: Sequence[str], where: Expr | None) -> Batches:
             async for batch in super().scan(columns, where):
                 yield batch
                 raise CorruptionError("torn", key="data/1")
@@ -150,9 +128,7 @@ def test_columns_that_were_not_asked_for_are_an_error() -> None:
     """A provider that yields other columns is said to be wrong, before DuckDB reads its memory."""
 
     class Wrong(ArrowProvider):
-        async def scan(
-            self, columns: Sequence[str], where: Expr | None
-        ) -> AsyncGenerator[pa.RecordBatch, None]:
+        async def scan(self, columns: Sequence[str], where: Expr | None) -> Batches:
             yield pa.record_batch({"k": [1.5]})
 
     with bridge_to_a_loop() as bridge, duckdb.connect() as connection:
@@ -177,9 +153,7 @@ def test_encoded_rows_of_a_plain_column_are_decoded() -> None:
     """A batch may be encoded where the column is declared plain."""
 
     class Encoding(ArrowProvider):
-        async def scan(
-            self, columns: Sequence[str], where: Expr | None
-        ) -> AsyncGenerator[pa.RecordBatch, None]:
+        async def scan(self, columns: Sequence[str], where: Expr | None) -> Batches:
             yield pa.record_batch({"s": pa.array(["a"]).dictionary_encode()})
 
     with read_by(arrow_source, t=Encoding(pa.table({"s": ["a"]}))) as connection:
