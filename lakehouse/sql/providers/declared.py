@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse.errors import InternalError, InvalidInputError
 
-__all__ = ["Declared", "select_list"]
+__all__ = ["Declared", "checked", "fitted", "select_list"]
 
 
 class Declared:
@@ -25,51 +25,49 @@ class Declared:
         prefix: what each name begins with, so that names tell whose columns they are.
 
     Raises:
-        InvalidInputError: DuckDB cannot read a column of this type.
+        InvalidInputError: DuckDB cannot read a column of this type, or not tell two columns apart.
     """
 
     __slots__ = ("_columns", "prefix", "schema")
 
     def __init__(self, schema: pa.Schema, prefix: str = "") -> None:
+        _check_names(schema.names)
         self._columns = schema
         self.prefix = prefix
         fields = [pa.field(prefix + field.name, _readable(field)) for field in schema]
         self.schema = pa.schema([pa.field(prefix + _nothing(schema.names), pa.null()), *fields])
 
-    def names(self, places: Sequence[int] | None) -> list[str]:
-        """Returns the provider's names of declared columns, the one of nothing left out."""
-        return [self._columns.names[place - 1] for place in self.places(places) if place]
-
     def places(self, places: Sequence[int] | None) -> Sequence[int]:
         """Returns the declared columns that DuckDB asks for; None stands for all."""
         return range(len(self.schema)) if places is None else places
 
-    def check(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """Returns the batch of a provider, asked for these columns, if it has them.
-
-        Raises:
-            InternalError: it has others.
-        """
-        wanted = [self._columns.field(name) for name in names]
-        for field, found in zip(wanted, batch.schema, strict=False):
-            if field.name != found.name or _plain(field.type) != _plain(found.type):
-                raise InternalError(f"a provider was asked for {field.name} {field.type} and yields {found}")
-        if len(wanted) != batch.num_columns:
-            raise InternalError(f"a provider was asked for {names} and yields {batch.schema.names}")
-        return batch
-
-    def fitted(self, batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
-        """Returns a checked batch with the types that were declared, and nulls for the column of nothing."""
-        columns = iter(batch.columns)
-        arrays = []
-        for place in places:
-            kind = self.schema.field(place).type
-            arrays.append(_cast(next(columns), kind) if place else pa.nulls(batch.num_rows))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.narrowed(places))
-
-    def narrowed(self, places: Sequence[int]) -> pa.Schema:
-        """Returns the schema of these declared columns."""
+    def asked(self, places: Sequence[int]) -> pa.Schema:
+        """Returns the schema of declared columns."""
         return pa.schema([self.schema.field(place) for place in places])
+
+    def provided(self, places: Sequence[int]) -> pa.Schema:
+        """Returns the provider's schema of declared columns, the one of nothing left out."""
+        return pa.schema([self._columns.field(place - 1) for place in places if place])
+
+
+def checked(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Returns the batch of a provider, if it has the columns that it was asked for, encoded or not.
+
+    Raises:
+        InternalError: it has others.
+    """
+    if not batch.schema.equals(wanted) and _plain(batch.schema) != _plain(wanted):
+        raise InternalError(f"a provider was asked for {_shown(wanted)} and yields {_shown(batch.schema)}")
+    return batch
+
+
+def fitted(batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
+    """Returns a checked batch with the columns that DuckDB asked for, types as declared, nulls for nothing."""
+    if batch.schema.equals(asked):
+        return batch
+    columns = dict(zip((field.name for field in batch.schema), batch.columns, strict=True))
+    arrays = [_cast(columns.get(field.name), field.type, batch.num_rows) for field in asked]
+    return pa.RecordBatch.from_arrays(arrays, schema=asked)
 
 
 def select_list(names: Sequence[str], prefix: str = "") -> str:
@@ -81,11 +79,27 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _check_names(names: Sequence[str]) -> None:
+    """Refuses names of which DuckDB would silently read one for the other."""
+    by_folded: dict[bytes, str] = {}
+    for name in names:
+        other = by_folded.setdefault(_folded(name), name)
+        if other is not name:
+            raise InvalidInputError(
+                f"SQL cannot tell columns {other!r} and {name!r} apart: rename one of them", column=name
+            )
+
+
+def _folded(name: str) -> bytes:
+    """Returns what DuckDB compares names by, which ignores the case of ASCII's letters alone."""
+    return name.encode().lower()
+
+
 def _nothing(names: Sequence[str]) -> str:
-    """Returns a name that no column has; DuckDB knows no letter's case."""
-    taken = {name.casefold() for name in names}
+    """Returns a name that no column has."""
+    taken = {_folded(name) for name in names}
     name = "nothing"
-    while name in taken:
+    while _folded(name) in taken:
         name += "_"
     return name
 
@@ -109,9 +123,17 @@ def _unread(kind: pa.DataType) -> pa.DataType | None:
     return next(filter(None, (_unread(kind.field(at).type) for at in range(kind.num_fields))), None)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _plain(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Returns names and types of columns, of encoded ones the type of what they encode."""
+    kinds = (field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema)
+    return list(zip(schema.names, kinds, strict=True))
 
 
-def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema) or "no column"
+
+
+def _cast(values: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(rows, kind)
     return values if values.type == kind else values.cast(kind)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse.expr import Expr
 from lakehouse.sql.engine.loop_bridge import LoopBridge
-from lakehouse.sql.providers.declared import Declared
+from lakehouse.sql.providers.declared import Declared, checked, fitted
 from lakehouse.sql.providers.provider import TableProvider
 from lakehouse.sql.providers.read_ahead import ReadAhead
 
@@ -36,26 +36,29 @@ class Handover:
 
     def reader(self, places: Sequence[int], where: Expr | None) -> pa.RecordBatchReader:
         """Returns a stream of these declared columns, for threads that may wait; they begin it."""
-        return pa.RecordBatchReader.from_batches(self.declared.narrowed(places), self._pulled(places, where))
+        asked = self.declared.asked(places)
+        return pa.RecordBatchReader.from_batches(
+            asked, self._pulled(asked, self._scanned(self.declared.provided(places), where))
+        )
 
-    def _pulled(self, places: Sequence[int], where: Expr | None) -> Generator[pa.RecordBatch, None, None]:
+    def _pulled(
+        self, asked: pa.Schema, batches: AsyncGenerator[pa.RecordBatch, None]
+    ) -> Generator[pa.RecordBatch, None, None]:
         ahead = ReadAhead(self.bytes_max)
-        reading = self.bridge.start(ahead.read(self._checked(self.declared.names(places), where)))
+        reading = self.bridge.start(ahead.read(batches))
         # The first batch comes as it is, for a LIMIT may need no more than that.
         rows = 1
         try:
             while taken := self.bridge.wait(ahead.take(rows)):
-                fitted = [self.declared.fitted(batch, places) for batch in taken]
-                yield fitted[0] if len(fitted) == 1 else pa.concat_batches(fitted)
+                found = [fitted(batch, asked) for batch in taken]
+                yield found[0] if len(found) == 1 else pa.concat_batches(found)
                 rows = _ROWS_MIN
             reading.result()  # raises what it raised
         finally:
             # Whoever lets go of a stream may be the loop itself, so nothing is waited for here.
             reading.cancel()
 
-    async def _checked(
-        self, names: Sequence[str], where: Expr | None
-    ) -> AsyncGenerator[pa.RecordBatch, None]:
-        async with aclosing(self.provider.scan(names, where)) as batches:
+    async def _scanned(self, wanted: pa.Schema, where: Expr | None) -> AsyncGenerator[pa.RecordBatch, None]:
+        async with aclosing(self.provider.scan(wanted.names, where)) as batches:
             async for batch in batches:
-                yield self.declared.check(batch, names)
+                yield checked(batch, wanted)

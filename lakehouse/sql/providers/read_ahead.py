@@ -25,7 +25,8 @@ class ReadAhead:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._waiting: deque[pa.RecordBatch] = deque()
+        self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
+        """Batches with their bytes, which take long to count."""
         self._bytes = self._rows = 0
         self._more, self._room = asyncio.Event(), asyncio.Event()
         self._ended = False
@@ -51,23 +52,24 @@ class ReadAhead:
             await self._more.wait()
         taken: list[pa.RecordBatch] = []
         missing = rows
-        while self._waiting and missing > 0 and (not taken or self._waiting[0].num_rows < rows):
+        while self._waiting and missing > 0 and (not taken or self._waiting[0][0].num_rows < rows):
             taken.append(self._popped())
             missing -= taken[-1].num_rows
         self._room.set()
         return taken
 
     async def _put(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(batch)
+        size = batch.nbytes
+        self._waiting.append((batch, size))
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._bytes += size
         self._more.set()
         while self._bytes >= self._bytes_max:
             self._room.clear()
             await self._room.wait()
 
     def _popped(self) -> pa.RecordBatch:
-        batch = self._waiting.popleft()
+        batch, size = self._waiting.popleft()
         self._rows -= batch.num_rows
-        self._bytes -= batch.nbytes
+        self._bytes -= size
         return batch
