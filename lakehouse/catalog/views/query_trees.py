@@ -24,6 +24,8 @@ _PARSERS: dict[int, Any] = {}
 # By process, as a fork cannot use its parent's.
 _JSON = re.compile(r'[{}\[\]]|("[^"\\]*(?:\\.[^"\\]*)*")\s*:|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+')
 """Brackets, names of members, and values."""
+_WORD = re.compile(rb"\w+")
+_DEFINING = (b"as", b"materialized")
 _OPENING = (b"(", b"[", b"{")
 _CLOSING = (b")", b"]", b"}")
 _NO_NAMES: NamesInScope = frozenset()
@@ -34,6 +36,8 @@ _DEPTH_MAX = 250
 """Brackets within brackets; the parser's time for those that nobody closes grows with the square."""
 _WITHS_MAX = 5
 """Definitions that begin with WITH, one within the other; each takes six times as long as the last."""
+_DEFINITIONS_MAX = 10
+"""Definitions of WITH clauses, one within the other; some forms take twice as long for each."""
 _NAMES_MAX = 1_000
 """Names of ``with`` clauses that a place sees, as each such clause has a set of them."""
 
@@ -48,7 +52,8 @@ def query_tree(text: str) -> TreeNode:
     import duckdb
 
     raw = text.encode()
-    _check_bounds(raw, [offset for offset, _ in duckdb.tokenize(text)])
+    comment = duckdb.token_type.comment
+    _check_bounds(raw, [offset for offset, kind in duckdb.tokenize(text) if kind is not comment])
     parser = _PARSERS.get(os.getpid())
     if parser is None:
         # Of one thread, so that it starts none.
@@ -96,22 +101,24 @@ def _check_bounds(raw: bytes, starts: Sequence[int]) -> None:
             f"the SQL has {len(starts):,} words and values; {_TOKENS_MAX:,} are parsed at most: give values "
             "as parameters, or keep them in a table"
         )
-    withs: list[int] = []
-    # For each open bracket, how many definitions around it begin with WITH.
-    opened = False
+    around: list[tuple[int, int]] = [(0, 0)]
+    # For each open bracket, the definitions that it is in, and how many of those begin with WITH.
+    before = b""
     for start in starts:
         mark = raw[start : start + 1]
+        definitions, withs = around[-1]
         if mark in _OPENING:
-            withs.append(withs[-1] if withs else 0)
-        elif mark in _CLOSING and withs:
-            withs.pop()
-        elif opened and withs and raw[start : start + 4].lower() == b"with":
-            withs[-1] += 1
-        if len(withs) > _DEPTH_MAX or (withs and withs[-1] > _WITHS_MAX):
+            around.append((definitions + (before in _DEFINING), withs))
+        elif mark in _CLOSING:
+            del around[max(1, len(around) - 1) :]
+        word = _WORD.match(raw, start)
+        if before == b"(" and word is not None and word[0].lower() == b"with":
+            around[-1] = (definitions, withs + 1)
+        if len(around) > _DEPTH_MAX + 1 or around[-1][0] > _DEFINITIONS_MAX or around[-1][1] > _WITHS_MAX:
             raise InvalidInputError(
                 "the SQL nests too deep: define its parts one after the other in WITH clauses"
             )
-        opened = mark == b"("
+        before = mark if word is None else word[0].lower()
 
 
 def tree_nodes(root: Any) -> Iterator[tuple[TreeNode, NamesInScope]]:
