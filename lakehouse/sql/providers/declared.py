@@ -62,7 +62,7 @@ def checked(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 def fitted(batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
-    """Returns a checked batch with the columns that DuckDB asked for, types as declared, nulls for nothing."""
+    """Returns a checked batch with the columns and types that DuckDB asked for."""
     if batch.schema.equals(asked):
         return batch
     columns = dict(zip((field.name for field in batch.schema), batch.columns, strict=True))
