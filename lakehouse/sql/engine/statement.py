@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,6 +62,7 @@ class SqlStatement:
         """Files that the statement's text may open, and no others."""
         self._cursor: Any = None
         self._reader: Any = None
+        self._closing = threading.Lock()
         self._one_call = asyncio.Lock()
         self._call: concurrent.futures.Future[Any] | None = None
         self._ended = self._closed = False
@@ -117,10 +119,8 @@ class SqlStatement:
 
         It cannot while it plans, nor of sources that are registered: these count what they hand over.
         """
-        if self._cursor is None:
-            return None
-        percent: float = await asyncio.wrap_future(self.database.control(self._cursor.query_progress))
-        return percent / 100 if percent >= 0 else None
+        percent = await self._beside(_progress_of)
+        return None if percent is None or percent < 0 else percent / 100
 
     async def run(self, work: Callable[..., R], *args: Any) -> R:
         """Runs calls of DuckDB in a thread; a failure of them is raised as an error of ours."""
@@ -163,15 +163,21 @@ class SqlStatement:
                 self.database.file_system.forget(self.files)
 
     async def _interrupt_calls(self) -> None:
-        await self._interrupt()
+        await self._beside(_interrupt)
         while self._call is not None and not self._call.done():
             await asyncio.wait([_waiter(self._call)], timeout=_AGAIN_S)
             # Once is not enough: DuckDB forgets an interrupt that comes before the query has begun.
-            await self._interrupt()
+            await self._beside(_interrupt)
 
-    async def _interrupt(self) -> None:
-        if self._cursor is not None:
-            await asyncio.wrap_future(self.database.control(self._cursor.interrupt))
+    async def _beside(self, ask: Callable[[Any], R]) -> R | None:
+        """Asks the cursor for something while a call of it may be under way; None where there is none."""
+        if self._cursor is None:
+            return None
+        return await asyncio.wrap_future(self.database.control(partial(self._asked, ask)))
+
+    def _asked(self, ask: Callable[[Any], R]) -> R | None:
+        with self._closing:
+            return None if self._cursor is None else ask(self._cursor)
 
     def _open_cursor(self) -> None:
         self._cursor = self.database.connection.cursor()
@@ -256,9 +262,19 @@ class SqlStatement:
 
     def _close(self) -> None:
         self.close_reader()
-        cursor, self._cursor = self._cursor, None
+        with self._closing:
+            cursor, self._cursor = self._cursor, None
         if cursor is not None:
             cursor.close()
+
+
+def _interrupt(cursor: Any) -> None:
+    cursor.interrupt()
+
+
+def _progress_of(cursor: Any) -> float:
+    percent: float = cursor.query_progress()
+    return percent
 
 
 def _quoted(name: str) -> str:

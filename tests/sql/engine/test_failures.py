@@ -167,7 +167,7 @@ def test_broken_instances_are_known() -> None:
     assert not _failure(OSError("Binder Error: x")).is_fatal
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.one_of(
         st.text(),

@@ -397,6 +397,18 @@ async def test_ending_a_statement_ends_who_waits_for_it(instance: SqlInstance) -
         assert closed.value.kind == "closed"
 
 
+async def test_several_may_end_a_statement_at_once(instance: SqlInstance) -> None:
+    """However many tasks end a statement at the same time, it ends once, and all of them wait for it."""
+    for _ in range(20):
+        async with instance.statement() as statement:
+            waiting = asyncio.create_task(_rows(statement, "SELECT count(*) FROM range(100000000000)"))
+            await asyncio.sleep(0)
+            await asyncio.gather(*(statement.aclose() for _ in range(8)))
+            assert await statement.progress() is None
+            with pytest.raises(LakehouseError):
+                await waiting
+
+
 async def test_statements_stay_usable_after_an_error(statement: SqlStatement) -> None:
     """A query that failed leaves the statement as it was, and its error behind."""
     with pytest.raises(PermissionDeniedError):
