@@ -62,6 +62,7 @@ def shown(needs: ScanNeeds) -> tuple[tuple[str, ...], str | None]:
         ("SELECT k FROM r0 WHERE v LIKE 'a%'", ("k", "v"), None),
         ("SELECT k FROM r0 WHERE k = 1 AND k = 2", (), "FALSE"),
         ("SELECT v FROM r0 ORDER BY x LIMIT 3", ("v", "x"), None),
+        ("SELECT a.x, b.v FROM r0 a JOIN r0 b ON a.k = b.k", ("k", "v", "x"), None),
         (
             "SELECT a.k FROM r0 a JOIN r0 b ON a.k = b.k AND a.v = 'a' AND b.x > 1",
             ("k",),

@@ -72,6 +72,24 @@ async def test_a_stream_that_is_left_leaves_no_scan(statement: SqlStatement) -> 
     assert provider.yielded < 5000
 
 
+async def test_a_limit_ends_a_scan_before_its_statement_ends(statement: SqlStatement) -> None:
+    """A scan is closed as soon as its rows are needed no more, while the statement goes on."""
+    closed = asyncio.Event()
+
+    class Closing(ArrowProvider):
+        async def scan(self, columns: Sequence[str], where: Expr | None) -> Batches:
+            try:
+                async for batch in super().scan(columns, where):
+                    yield batch
+            finally:
+                closed.set()
+
+    await defined(statement, Closing(pa.Table.from_batches(ROWS.to_batches() * 5000)))
+    assert len(await statement.execute("SELECT * FROM t LIMIT 3")) == 3
+    await closed.wait()
+    assert await statement.execute("SELECT 1") == [(1,)]
+
+
 async def test_a_cancelled_statement_leaves_no_scan(statement: SqlStatement) -> None:
     """A call that is cancelled while a provider waits for ever closes the provider's scan."""
     waiting = asyncio.Event()
