@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import io
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from lakehouse._version import __version__
+from lakehouse.cli.default_place import give_default_place
 from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError
 
@@ -25,6 +27,11 @@ __all__ = ["app_for", "main"]
 
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
+    "load": (
+        "lakehouse.cli.load",
+        "load",
+        "Load the rows of a CSV, JSON or Parquet file into a table, all of them or none.",
+    ),
     "db": ("lakehouse.cli.database", "app", "List, make and drop databases."),
     "builtins": (
         "lakehouse.cli.catalog.builtins",
@@ -63,6 +70,11 @@ _COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "lakehouse.cli.store",
         "check_store_command",
         "Try out whether the engine may commit on a store; exit code 0 if so, 3 if not.",
+    ),
+    "doctor": (
+        "lakehouse.cli.doctor",
+        "doctor",
+        "Say whether Python, packages, Java and a store are as they should be; exit code 3 if not.",
     ),
     "demo": (
         "lakehouse.cli.demo.run",
@@ -131,7 +143,6 @@ def app_for(words: Sequence[str]) -> typer.Typer:
         help="An async, object-storage-first lakehouse engine: nothing but a bucket.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        add_completion=False,
     )
     app.callback()(_root)
     called = next((word for word in words if not word.startswith("-")), None)
@@ -144,7 +155,14 @@ def app_for(words: Sequence[str]) -> typer.Typer:
             app.add_typer(command, name=name)
         else:
             app.command(name, **_ELSEWHERE.get(name, {}))(command)
+    give_default_place(app)
     return app
+
+
+def _words() -> list[str]:
+    """Returns the words of the command line; where a shell asks for completions, those typed so far."""
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS")
+    return sys.argv[1:] if "_LAKEHOUSE_COMPLETE" not in os.environ or not typed else typed.split()[1:]
 
 
 def main() -> None:
@@ -152,7 +170,7 @@ def main() -> None:
     # Commands say on their own what went wrong; the same as a log line would be noise.
     logging.getLogger("lakehouse").addHandler(logging.NullHandler())
     try:
-        app_for(sys.argv[1:])()
+        app_for(_words())()
     except LakehouseError as error:
         print_error(error.kind, error.message, as_json="--json" in sys.argv)
         sys.exit(1)

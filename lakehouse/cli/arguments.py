@@ -60,10 +60,16 @@ Command = Callable[..., None]
 R = TypeVar("R")
 
 Url = Annotated[str, typer.Argument(help="s3://bucket/prefix, file:///path, a plain path or memory://name.")]
-ObjectUrl = Annotated[str, typer.Argument(help="URL of one object, such as s3://bucket/path/object.")]
+ObjectUrl = Annotated[
+    str, typer.Argument(help="URL of one object, such as s3://bucket/path/object.", metavar="URL")
+]
 WarehouseArgument = Annotated[
     str,
-    typer.Argument(help="URL of a warehouse, such as s3://bucket/warehouse, or a path.", metavar="WAREHOUSE"),
+    typer.Argument(
+        help="URL of a warehouse, such as s3://bucket/warehouse, or a path; may be left out where "
+        "LAKEHOUSE_WAREHOUSE is set, and then has a slash.",
+        metavar="WAREHOUSE",
+    ),
 ]
 TableArgument = Annotated[str, typer.Argument(help="Such as sales.orders.", metavar="DATABASE.TABLE")]
 IcebergArgument = Annotated[

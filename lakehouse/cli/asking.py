@@ -29,14 +29,16 @@ def asks(question: Callable[[Mapping[str, Any]], str]) -> Callable[[Command], Co
     """Gives a command the option ``--yes``, and lets it begin only when that or an answer says so.
 
     Args:
-        question: the words to ask with, given the command's arguments by name.
+        question: the words to ask with, given the command's arguments by name; empty = these take nothing
+            away.
     """
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def asking(*, yes: bool, **given: Any) -> None:
-            if not yes and not given.get("dry_run", False):
-                _confirm(question(given), as_json=given.get("as_json", False))
+            words = "" if yes or given.get("dry_run", False) else question(given)
+            if words:
+                _confirm(words, as_json=given.get("as_json", False))
             command(**given)
 
         _ASKING.add(asking)

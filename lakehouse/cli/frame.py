@@ -148,4 +148,4 @@ def on_object(
         root, key = split(url)
         return with_store(root, options, lambda store: work(store, key))
 
-    return _framed(opened, word("url", ObjectUrl), gets=2, json=json)
+    return _framed(opened, word("object_url", ObjectUrl), gets=2, json=json)

@@ -49,11 +49,12 @@ RESERVED_ENV = (
     "LAKEHOUSE_PORT",
     "LAKEHOUSE_PORT_",
     "LAKEHOUSE_SERVICE_",
+    "LAKEHOUSE_WAREHOUSE",
 )
 """Variables with our prefix that are not settings; one that ends with ``_`` excludes all with that prefix.
 
-The TOML file's path, the test kit's own, those of docker-compose.yml, and what Kubernetes puts into
-every container that runs beside a Service called ``lakehouse``.
+The TOML file's path, the warehouse of commands, the test kit's own, those of docker-compose.yml, and what
+Kubernetes puts into every container that runs beside a Service called ``lakehouse``.
 """
 
 

@@ -66,6 +66,8 @@ WORDS: dict[str, tuple[object, ...]] = {
     "db drop": ("sales", "--cascade"),
     "table drop": (NAME,),
     "table untag": (NAME, "kept"),
+    "table alter": (NAME, "--drop", "note"),
+    "table delete": (NAME, "--key", "id=0"),
     "table rollback": (NAME, "--snapshot", 2),
     "table expire": (NAME, "--retain", 1, "--grace", 0),
     "table expire-partitions": (NAME, "2030-01-01"),

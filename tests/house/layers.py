@@ -42,6 +42,7 @@ ORDER = (
     "ids",
     "log",
     "excerpt",
+    "java",
     "kernels",
     "expr",
     "format",

@@ -117,13 +117,16 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         ),
     ),
     "cli": (
-        *("escapes", "column_fit", "output", "arguments", "asking", "progress", "frame"),
+        *("escapes", "column_fit", "output", "arguments", "asking", "progress", "default_place", "frame"),
         *(
             "tables",
             "iceberg",
             "database",
             "catalog",
             "store",
+            "row_files",
+            "load",
+            "doctor",
             "puffin",
             "index_metas",
         ),

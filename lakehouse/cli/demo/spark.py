@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lakehouse.cli.output import console, print_table
+from lakehouse.java import java_problem
 from lakehouse.spark.jobs import collect_index_metas, compact
 from lakehouse.spark.reading import table
-from lakehouse.spark.runtime import Connection, java_problem, session, warehouse
+from lakehouse.spark.runtime import Connection, session, warehouse
 from lakehouse.spark.source import register
 from lakehouse.spark.writing import write
 

@@ -21,6 +21,7 @@ from lakehouse.cli.arguments import (
 )
 from lakehouse.cli.asking import asks
 from lakehouse.cli.frame import Outcome, on_lake, on_table
+from lakehouse.cli.tables.alter import committed
 from lakehouse.cli.tables.indexes import parse_index_words
 from lakehouse.format import schema as schemas
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from lakehouse.format.schema import TableSchema
     from lakehouse.lake import Lake
     from lakehouse.storage.table import Table
-    from lakehouse.storage.tables import CommitResult
 
 __all__ = ["create", "drop", "rename", "rollback", "tag", "undrop", "untag"]
 
@@ -142,14 +142,14 @@ async def tag(
     replace: Annotated[bool, typer.Option("--replace", help="Move a tag that is there.")] = False,
 ) -> Outcome:
     """Give a snapshot a name, which keeps it."""
-    return _committed(table, await table.create_tag(name, snapshot=snapshot, replace=replace))
+    return committed(table, await table.create_tag(name, snapshot=snapshot, replace=replace))
 
 
 @asks("Delete tag {name} of {table}?".format_map)
 @on_table
 async def untag(table: Table, name: Annotated[str, typer.Argument(help="Of the tag.")]) -> Outcome:
     """Take a tag away; its snapshot may expire then."""
-    return _committed(table, await table.delete_tag(name))
+    return committed(table, await table.delete_tag(name))
 
 
 @asks("Roll {table} back?".format_map)
@@ -162,13 +162,7 @@ async def rollback(
 ) -> Outcome:
     """Make an older state the newest, by a commit; what came between can still be read."""
     done = await table.rollback(snapshot=snapshot, timestamp=moment(timestamp), tag=tag)
-    return _committed(table, done)
-
-
-def _committed(table: Table, done: CommitResult) -> Outcome:
-    report = {"snapshot": done.snapshot, "changed": done.changed, **done.cost.as_dict()}
-    as_it_was = "" if done.changed else ", as it was"
-    return Outcome(f"{table.name} is at snapshot {done.snapshot}{as_it_was}", report)
+    return committed(table, done)
 
 
 def _iso(moment: dt.datetime | None) -> str | None:

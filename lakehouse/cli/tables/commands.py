@@ -24,6 +24,7 @@ from lakehouse.cli.arguments import (
 from lakehouse.cli.escapes import json_text
 from lakehouse.cli.frame import Outcome, on_lake, on_table
 from lakehouse.cli.output import error_console, human_bytes, print_table, say
+from lakehouse.cli.tables import alter as table_alter
 from lakehouse.cli.tables import changes as table_changes
 from lakehouse.cli.tables import compact as table_compact
 from lakehouse.cli.tables import indexes as table_indexes
@@ -47,6 +48,8 @@ app.command("create")(table_changes.create)
 app.command("drop")(table_changes.drop)
 app.command("undrop")(table_changes.undrop)
 app.command("rename")(table_changes.rename)
+app.command("alter")(table_alter.alter)
+app.command("delete")(table_alter.delete)
 app.command("tag")(table_changes.tag)
 app.command("untag")(table_changes.untag)
 app.command("rollback")(table_changes.rollback)

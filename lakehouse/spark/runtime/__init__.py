@@ -12,16 +12,16 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.spark.runtime.connection import Connection, warehouse
-    from lakehouse.spark.runtime.sessions import java_problem, session
+    from lakehouse.spark.runtime.sessions import session
 
 __all__ = [
-    "Connection", "java_problem", "session", "warehouse",
+    "Connection", "session", "warehouse",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "connection": "Connection warehouse",
-        "sessions": "java_problem session",
+        "sessions": "session",
     },
 )

@@ -10,18 +10,16 @@ those settings are changed without which the data source does not work.
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import InvalidInputError
+from lakehouse.java import java_problem
 from lakehouse.spark.runtime.worker_memory import WORKER_ENVIRONMENT
 
-__all__ = ["NEEDED", "cluster_config", "java_problem", "session"]
+__all__ = ["NEEDED", "cluster_config", "session"]
 
 NEEDED: Mapping[str, str] = {
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -51,8 +49,6 @@ _LOCAL: Mapping[str, str] = {
 }
 _MASTER = "local[*, 4]"
 """All cores, and as many tries of a task as a cluster gives it; ``local[*]`` gives one."""
-_JAVA_MIN = 17
-_REPORT_S = 20
 """Seconds that ``java -version`` may take."""
 
 
@@ -139,27 +135,6 @@ def cluster_config(
         config["spark.executorEnv.PYSPARK_PYTHON"] = "./environment/bin/python"
     variables = {**WORKER_ENVIRONMENT, **(environment or {})}
     return config | {f"spark.executorEnv.{key}": value for key, value in variables.items()}
-
-
-def java_problem() -> str | None:
-    """Returns why Spark cannot run on this machine; None when it can."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin" if home else None)  # io-ok: where a program is
-    wanted = f"Spark needs Java {_JAVA_MIN} or newer"
-    if java is None:
-        return f"{wanted}: there is none in {'JAVA_HOME (' + home + ')' if home else 'PATH'}"
-    try:
-        asked = subprocess.run(  # noqa: S603 - what Spark runs as well
-            [java, "-version"], capture_output=True, text=True, timeout=_REPORT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{wanted}: {java} does not run: {error}"
-    version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
-    if version is None:
-        return f"{wanted}: {java} does not say its version"
-    if int(version[1]) < _JAVA_MIN:
-        return f"{wanted}: {java} is Java {version[1]}"
-    return None
 
 
 def _configured(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
