@@ -28,7 +28,7 @@ __all__ = ["app_for", "main"]
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
     "load": (
-        "lakehouse.cli.load",
+        "lakehouse.cli.tables.load",
         "load",
         "Load the rows of a CSV, JSON or Parquet file into a table, all of them or none.",
     ),

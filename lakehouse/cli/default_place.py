@@ -27,7 +27,7 @@ def is_place(word: object) -> bool:
     return isinstance(word, str) and ("/" in word or word in (".", ".."))
 
 
-class PlacedCommand(TyperCommand):
+class _PlacedCommand(TyperCommand):
     """Command whose place may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ def give_default_place(app: typer.Typer) -> None:
     """Has every command of an application, and of the groups in it, know the default place."""
     for info in _commands(app):
         if info.cls in (None, TyperCommand):
-            info.cls = PlacedCommand
+            info.cls = _PlacedCommand
 
 
 def _commands(app: typer.Typer) -> Iterator[CommandInfo]:

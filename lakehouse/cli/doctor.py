@@ -46,7 +46,7 @@ _FAILED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class _Finding:
     """Result of looking at one thing."""
 
     name: str
@@ -73,7 +73,7 @@ def doctor(
     """Say whether Python, packages, Java and a store are as they should be; exit code 3 if not."""
     parsed = parse_options(options, endpoint_url)
 
-    async def look() -> list[Finding]:
+    async def look() -> list[_Finding]:
         found = [*_of_python(), *_of_packages(), *await in_thread(lambda: [*_of_programs()]), _of_settings()]
         if url is None:
             return found
@@ -88,7 +88,7 @@ def doctor(
     )
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[_Finding]) -> None:
     marks = {True: Text("yes", style="green"), False: Text("no", style="red")}
     optional = Text("no", style="yellow")
     rows = [
@@ -98,27 +98,27 @@ def _print(findings: list[Finding]) -> None:
     print_table(("what", "good", "found", "to do"), rows, whole=("what", "good"))
 
 
-def _of_python() -> Iterator[Finding]:
+def _of_python() -> Iterator[_Finding]:
     wanted = ".".join(map(str, _PYTHON))
-    yield Finding(
+    yield _Finding(
         name="python",
         is_good=sys.version_info[:2] >= _PYTHON,
         found=f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         todo="" if sys.version_info[:2] >= _PYTHON else f"use Python {wanted} or newer",
     )
-    yield Finding(name="lakehouse", is_good=True, found=__version__)
+    yield _Finding(name="lakehouse", is_good=True, found=__version__)
 
 
-def _of_packages() -> Iterator[Finding]:
+def _of_packages() -> Iterator[_Finding]:
     for name in _NEEDED:
         version = _version(name)
         todo = "" if version else install_command()
-        yield Finding(name=name, is_good=version is not None, found=version or "not installed", todo=todo)
+        yield _Finding(name=name, is_good=version is not None, found=version or "not installed", todo=todo)
     for extra, names in _EXTRAS.items():
         for name in names:
             version = _version(name)
             is_good = version is not None and (name != "duckdb" or version.startswith(_DUCKDB))
-            yield Finding(
+            yield _Finding(
                 name=name,
                 is_good=is_good,
                 found=version or "not installed",
@@ -134,9 +134,9 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _of_programs() -> Iterator[Finding]:
+def _of_programs() -> Iterator[_Finding]:
     problem = java_problem()
-    yield Finding(
+    yield _Finding(
         name="java",
         is_good=problem is None,
         found=problem or "as Spark needs it",
@@ -144,7 +144,7 @@ def _of_programs() -> Iterator[Finding]:
         is_needed=False,
     )
     go = shutil.which("go")  # io-ok: where a program is
-    yield Finding(
+    yield _Finding(
         name="go",
         is_good=go is not None,
         found=go or "not found",
@@ -153,56 +153,56 @@ def _of_programs() -> Iterator[Finding]:
     )
 
 
-def _of_settings() -> Finding:
+def _of_settings() -> _Finding:
     try:
         load_settings()
     except LakehouseError as error:
-        return Finding(
+        return _Finding(
             name="settings", is_good=False, found=error.message, todo="correct environment or file"
         )
-    return Finding(name="settings", is_good=True, found=os.environ.get("LAKEHOUSE_CONFIG") or "no file")
+    return _Finding(name="settings", is_good=True, found=os.environ.get("LAKEHOUSE_CONFIG") or "no file")
 
 
-async def _of_store(store: ObjectStore, *, read_only: bool) -> AsyncIterator[Finding]:
+async def _of_store(store: ObjectStore, *, read_only: bool) -> AsyncIterator[_Finding]:
     began = time.perf_counter()
     try:
         await store.list_page("", limit=1)
     except LakehouseError as error:
         todo = "check URL, endpoint (--endpoint-url) and credentials (AWS_…, -o key=…)"
-        yield Finding(name="store", is_good=False, found=error.message, todo=todo)
+        yield _Finding(name="store", is_good=False, found=error.message, todo=todo)
         return
     took_ms = (time.perf_counter() - began) * 1000
-    yield Finding(name="store", is_good=True, found=f"{store.url} answers a listing in {took_ms:.0f} ms")
+    yield _Finding(name="store", is_good=True, found=f"{store.url} answers a listing in {took_ms:.0f} ms")
     if not read_only:
         async for one in _of_writes(store):
             yield one
 
 
-async def _of_writes(store: ObjectStore) -> AsyncIterator[Finding]:
+async def _of_writes(store: ObjectStore) -> AsyncIterator[_Finding]:
     """Puts an object that nobody reads, and takes it away again."""
     clock, key = SystemClock(), f"_doctor-{new_token()}"
     try:
         before = clock.now_ms()
         stored = await store.put(key, b"lakehouse doctor")
         between = (before + clock.now_ms()) / 2
-        await store.delete(key)
+        await store.delete_batch([key])
     except LakehouseError as error:
         todo = "this account reads only; writing needs the rights to put and delete objects"
-        yield Finding(name="writing", is_good=False, found=error.message, todo=todo, is_needed=False)
+        yield _Finding(name="writing", is_good=False, found=error.message, todo=todo, is_needed=False)
         return
-    yield Finding(
+    yield _Finding(
         name="writing",
         is_good=True,
         found="an object was put and deleted",
         todo=f"lakehouse check-store {store.url} tries whether commits are safe",
     )
     if stored.store_time_ms is None:
-        yield Finding(name="clock", is_good=True, found="the store tells no time")
+        yield _Finding(name="clock", is_good=True, found="the store tells no time")
         return
     ahead_s = (between - stored.store_time_ms) / 1000
     is_good = abs(ahead_s) <= _SKEW_S
     side = "ahead of" if ahead_s > 0 else "behind"
-    yield Finding(
+    yield _Finding(
         name="clock",
         is_good=is_good,
         found=f"this machine is {abs(ahead_s):.1f} s {side} the store",

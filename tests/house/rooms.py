@@ -124,8 +124,6 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
             "database",
             "catalog",
             "store",
-            "row_files",
-            "load",
             "doctor",
             "puffin",
             "index_metas",

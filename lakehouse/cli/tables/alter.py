@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.table import Table
     from lakehouse.storage.tables import CommitResult
 
-__all__ = ["alter", "committed", "delete"]
+__all__ = ["alter", "committed", "delete", "parse_columns"]
 
 _Words = list[str] | None
 
@@ -81,11 +81,16 @@ async def alter(
 
 def _columns(texts: _Words) -> Iterator[schemas.Field]:
     """Reads columns as in SQL, each of a text of its own."""
-    numbers = itertools.count(1)
     for text in texts or ():
-        kind = schemas.parse_type(f"struct<{text}>", numbers.__next__)
-        assert isinstance(kind, schemas.StructType)
-        yield from kind.fields
+        yield from parse_columns(text)[0]
+
+
+def parse_columns(text: str) -> tuple[tuple[schemas.Field, ...], int]:
+    """Reads columns as in SQL; returns them, and the highest of their ids."""
+    numbers = itertools.count(1)
+    kind = schemas.parse_type(f"struct<{text}>", numbers.__next__)
+    assert isinstance(kind, schemas.StructType)
+    return kind.fields, next(numbers) - 1
 
 
 def _pairs(words: _Words, wrong: str) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import itertools
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +20,7 @@ from lakehouse.cli.arguments import (
 )
 from lakehouse.cli.asking import asks
 from lakehouse.cli.frame import Outcome, on_lake, on_table
-from lakehouse.cli.tables.alter import committed
+from lakehouse.cli.tables.alter import committed, parse_columns
 from lakehouse.cli.tables.indexes import parse_index_words
 from lakehouse.format import schema as schemas
 
@@ -81,18 +80,15 @@ async def create(
 
 def _schema(columns: str, primary_key: list[str], partition_by: list[str]) -> TableSchema:
     """Makes a schema of the columns in SQL text; those of keys are required."""
-    numbers = itertools.count(1)
-    kind = schemas.parse_type(f"struct<{columns}>", numbers.__next__)
-    assert isinstance(kind, schemas.StructType)
+    fields, highest = parse_columns(columns)
     fixed = {*primary_key, *partition_by}
     return schemas.TableSchema(
         fields=tuple(
-            dataclasses.replace(field, required=field.required or field.name in fixed)
-            for field in kind.fields
+            dataclasses.replace(field, required=field.required or field.name in fixed) for field in fields
         ),
         primary_key=tuple(primary_key),
         partition_by=tuple(partition_by),
-        highest_field_id=next(numbers) - 1,
+        highest_field_id=highest,
     )
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from lakehouse.cli import row_files
 from lakehouse.cli.arguments import TableArgument, split_file
 from lakehouse.cli.frame import Outcome, on_lake
+from lakehouse.cli.tables import row_files
 from lakehouse.errors import InvalidInputError, NotFoundError
 from lakehouse.io import open_store
 
@@ -102,7 +102,7 @@ async def load(
         done = await found.append(
             counted.each(),
             on_conflict=on_conflict.value,
-            missing=missing and missing.value,
+            missing=None if missing is None else missing.value,
             message=f"load {file}"[:_MESSAGE_MAX],
         )
     told = f"{found.name} is at snapshot {done.snapshot}: {counted.rows:,} rows of {file}"
