@@ -26,6 +26,8 @@ _JSON = re.compile(r'[{}\[\]]|("[^"\\]*(?:\\.[^"\\]*)*")\s*:|"[^"\\]*(?:\\.[^"\\
 """Brackets, names of members, and values."""
 _WORD = re.compile(rb"\w+")
 _DEFINING = (b"as", b"materialized")
+_FORKS = frozenset({b"with", b"describe", b"desc", b"summarize", b"show", b"explain", b"prepare"})
+_BEFORE_FORKS = frozenset({b"", b"(", b"as", b"analyze"})
 _OPENING = (b"(", b"[", b"{")
 _CLOSING = (b")", b"]", b"}")
 _NO_NAMES: NamesInScope = frozenset()
@@ -34,8 +36,8 @@ _TOKENS_MAX = 200_000
 """Tokens of a text; the parser takes 2.5 KB of memory for each."""
 _DEPTH_MAX = 250
 """Brackets within brackets; the parser's time for those that nobody closes grows with the square."""
-_WITHS_MAX = 5
-"""Definitions that begin with WITH, one within the other; each takes six times as long as the last."""
+_FORKS_MAX = 5
+"""Words that begin several forms of statements, one within the other; each may take six times as long."""
 _DEFINITIONS_MAX = 10
 """Definitions of WITH clauses, one within the other; some forms take twice as long for each."""
 _NAMES_MAX = 1_000
@@ -102,23 +104,24 @@ def _check_bounds(raw: bytes, starts: Sequence[int]) -> None:
             "as parameters, or keep them in a table"
         )
     around: list[tuple[int, int]] = [(0, 0)]
-    # For each open bracket, the definitions that it is in, and how many of those begin with WITH.
+    # For each open bracket: in how many definitions it is, and in how many forks.
     before = b""
     for start in starts:
         mark = raw[start : start + 1]
-        definitions, withs = around[-1]
+        definitions, forks = around[-1]
+        word = _WORD.match(raw, start)
+        key = mark if word is None else word[0].lower()
         if mark in _OPENING:
-            around.append((definitions + (before in _DEFINING), withs))
+            around.append((definitions + (before in _DEFINING), forks))
         elif mark in _CLOSING:
             del around[max(1, len(around) - 1) :]
-        word = _WORD.match(raw, start)
-        if before == b"(" and word is not None and word[0].lower() == b"with":
-            around[-1] = (definitions, withs + 1)
-        if len(around) > _DEPTH_MAX + 1 or around[-1][0] > _DEFINITIONS_MAX or around[-1][1] > _WITHS_MAX:
+        elif key in _FORKS and (before in _BEFORE_FORKS or before in _FORKS):
+            around[-1] = (definitions, forks + 1)
+        if len(around) > _DEPTH_MAX + 1 or around[-1][0] > _DEFINITIONS_MAX or around[-1][1] > _FORKS_MAX:
             raise InvalidInputError(
                 "the SQL nests too deep: define its parts one after the other in WITH clauses"
             )
-        before = mark if word is None else word[0].lower()
+        before = key
 
 
 def tree_nodes(root: Any) -> Iterator[tuple[TreeNode, NamesInScope]]:

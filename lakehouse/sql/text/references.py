@@ -59,6 +59,8 @@ class TableReference:
     start: int
     end: int
     """Exclusive: behind the alias and the time travel too."""
+    name_start: int
+    """Not ``start`` where the alias stands before the name: ``FROM o : sales.orders``."""
     name_end: int
     """Exclusive: behind the name."""
     parts: tuple[str, ...]
@@ -117,6 +119,8 @@ class FunctionReference:
     start: int
     end: int
     """Exclusive: behind the alias too."""
+    call_start: int
+    """First byte of the function's name."""
     call_end: int
     """Exclusive: behind the closing parenthesis."""
     name: str
@@ -303,8 +307,7 @@ class _Reader:
         span = self._span(node)
         bare = span is None
         start, end = span or self._named_by_keyword(parts)
-        index = self.tokens.at(start)
-        index += self.tokens.key(index) == "LATERAL"
+        index = self._named(start)
         alias = str(node["alias"]) if node.get("alias") else None
         if self.tokens.word(index)[:1] == "'":
             path = self._path(index)
@@ -315,6 +318,7 @@ class _Reader:
         self.tables[start] = TableReference(
             start=start,
             end=end,
+            name_start=self.tokens.starts[index],
             name_end=self.tokens.end(last),
             parts=parts,
             alias=alias,
@@ -345,6 +349,12 @@ class _Reader:
             raise self.statement.error(f"the place of {'.'.join(parts)} in the query cannot be found", 0)
         return places.popleft()
 
+    def _named(self, start: int) -> int:
+        """Returns the token with which a name begins: behind ``LATERAL``, and behind an alias before it."""
+        index = self.tokens.at(start)
+        index += self.tokens.key(index) == "LATERAL"
+        return index + 2 * (self.tokens.word(index + 1) == ":")
+
     def _name_last(self, index: int) -> int:
         """Returns the last token of a name with dots that begins at a token."""
         while self.tokens.word(index + 1) == ".":
@@ -368,7 +378,8 @@ class _Reader:
             raise self.statement.error("the place of a table function in the query cannot be found", 0)
         function = node["function"]
         name = ".".join(one for one in (function.get("schema"), function.get("function_name")) if one).lower()
-        index = self.tokens.at(span[0])
+        index = self._named(span[0])
+        call_start = self.tokens.starts[index]
         while self.tokens.word(index) != "(":
             index += 1
         call_end = self.tokens.end(self.tokens.closing(index))
@@ -377,13 +388,19 @@ class _Reader:
             self._argument(one["expression"], str(one["name"])) for one in function["arguments"]
         )
         if name.rpartition(".")[2] in _FILE_FUNCTIONS:
-            paths = self._paths(name, arguments, (span[0], call_end))
+            paths = self._paths(name, arguments, (call_start, call_end))
             self.files[span[0]] = FileReference(
                 start=span[0], end=span[1], function=name, alias=alias, paths=paths
             )
             return
         self.functions[span[0]] = FunctionReference(
-            start=span[0], end=span[1], call_end=call_end, name=name, alias=alias, arguments=arguments
+            start=span[0],
+            end=span[1],
+            call_start=call_start,
+            call_end=call_end,
+            name=name,
+            alias=alias,
+            arguments=arguments,
         )
 
     def _argument(self, node: TreeNode, name: str) -> Argument:

@@ -79,7 +79,7 @@ def _table_cuts(table: TableReference, view: str, alias: str) -> Iterator[Cut]:
     text = quoted(view)
     if table.alias is None and not table.bare:
         text += f" AS {quoted(alias)}"
-    yield Cut(start=table.start, end=table.name_end, text=text)
+    yield Cut(start=table.name_start, end=table.name_end, text=text)
     if table.at is not None:
         yield Cut(start=table.at.start, end=table.at.end, text="")
 

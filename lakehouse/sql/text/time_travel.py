@@ -6,7 +6,7 @@ expression and a column called ``version`` stay what they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakehouse.sql.text.names import unquoted
@@ -62,7 +62,7 @@ def at_clause(statement: StatementText, tokens: Tokens, offset: int, end: int) -
     close = tokens.closing(index + 1)
     if tokens.end(close - 1) != clause.end:
         raise statement.error(_NO_VALUE, tokens.starts[index + 4], tokens.end(close - 1))
-    return _ended(clause, tokens.end(close))
+    return replace(clause, end=tokens.end(close))
 
 
 def moment(statement: StatementText, tokens: Tokens, index: int) -> AtClause | None:
@@ -104,9 +104,3 @@ def _tagged(statement: StatementText, tokens: Tokens, index: int) -> AtClause:
         raise statement.error("behind @ stands the name of a tag, in quotes unless it is a word", start)
     value = int(word) if word.isdigit() and len(word) <= _DIGITS_MAX else unquoted(word)
     return AtClause(unit="version", value=value, start=start, end=tokens.end(index + 1))
-
-
-def _ended(clause: AtClause, end: int) -> AtClause:
-    return AtClause(
-        unit=clause.unit, value=clause.value, parameter=clause.parameter, start=clause.start, end=end
-    )

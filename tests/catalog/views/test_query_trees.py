@@ -25,6 +25,9 @@ from lakehouse.errors import InvalidInputError
         "WITH x as (/* c */\n" * 7,
         "with x as materialized (" * 7,
         "with x as (describe " * 20,
+        "select 1 union (summarize " * 20,
+        "with recursive x as (explain " * 8,
+        "with x as (prepare p as " * 8,
     ],
 )
 def test_what_nests_deeper_than_the_parser_is_good_for_is_refused(text: str) -> None:

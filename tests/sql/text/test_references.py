@@ -113,6 +113,8 @@ def test_parameters_have_names_or_numbers() -> None:
         ("from READ_CSV(['a', 'b'], delim => ';')", "read_csv", None, ["a", "b"]),
         ("from read_json($$c.json$$)", "read_json", None, ["c.json"]),
         ("from glob('*')", "glob", None, ["*"]),
+        ("from f : 'a.csv'", "", "f", ["a.csv"]),
+        ("from f : read_csv('a.csv')", "read_csv", "f", ["a.csv"]),
     ],
 )
 def test_files_have_literal_paths(text: str, function: str, alias: str | None, paths: list[str]) -> None:

@@ -76,6 +76,7 @@ def _answer(
         "select list_transform([1], lambda y: y + sales.orders.id) as x from sales.orders",
         "select 'é sales.orders.id', sales.orders.id /* sales.orders.id */ from sales.orders -- orders",
         "summarize sales.days",
+        "select d.day from d : sales.days join o : orders on o.id = d.orders",
         "select orders.id from orders union all select orders.id from hr.orders",
     ],
 )
