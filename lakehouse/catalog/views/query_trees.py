@@ -25,7 +25,7 @@ _PARSERS: dict[int, Any] = {}
 _JSON = re.compile(r'[{}\[\]]|("[^"\\]*(?:\\.[^"\\]*)*")\s*:|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+')
 """Brackets, names of members, and values."""
 _WORD = re.compile(rb"\w+")
-_DEFINING = (b"as", b"materialized")
+_DEFINING = (b"as", b"materialized", b"array")
 _FORKS = frozenset({b"with", b"describe", b"desc", b"summarize", b"show", b"explain", b"prepare"})
 _BEFORE_FORKS = frozenset({b"", b"(", b"as", b"analyze"})
 _OPENING = (b"(", b"[", b"{")
@@ -39,7 +39,7 @@ _DEPTH_MAX = 250
 _FORKS_MAX = 5
 """Words that begin several forms of statements, one within the other; each may take six times as long."""
 _DEFINITIONS_MAX = 10
-"""Definitions of WITH clauses, one within the other; some forms take twice as long for each."""
+"""Definitions of WITH clauses and arrays of subqueries, one within the other; each may take twice as long."""
 _NAMES_MAX = 1_000
 """Names of ``with`` clauses that a place sees, as each such clause has a set of them."""
 

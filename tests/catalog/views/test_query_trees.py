@@ -26,6 +26,7 @@ from lakehouse.errors import InvalidInputError
         "with x as materialized (" * 7,
         "with x as (describe " * 20,
         "select 1 union (summarize " * 20,
+        "select " + "array(select 1 order by (" * 20 + "1" + "))" * 20,
         "with recursive x as (explain " * 8,
         "with x as (prepare p as " * 8,
     ],
