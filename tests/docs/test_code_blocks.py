@@ -1,22 +1,21 @@
 """Every Python example in the README and the guides runs as it stands, against a real store.
 
-A block is run as a program of its own, with ``s3://bucket`` standing for a fresh bucket and
-the credentials in the ``AWS_`` environment, as a reader would have them. A block that is
-not meant to run is preceded by ``<!-- not run: the reason -->``. Pages about Spark, and blocks that use it,
-run in ``tests/spark``, where there is a session.
+A block is run as a program of its own, forked from a process that has loaded the engine, with
+``s3://bucket`` standing for a fresh bucket and the credentials in the ``AWS_`` environment, as a reader
+would have them. A block that is not meant to run is preceded by ``<!-- not run: the reason -->``. Pages
+about Spark, and blocks that use it, run in ``tests/spark``, where there is a session.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lakehouse.testing.endpoint import ServerInfo
+from tests.kit.forking import run_program
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -49,15 +48,7 @@ def test_example_runs(
         "AWS_ACCESS_KEY_ID": object_store_server.key,
         "AWS_SECRET_ACCESS_KEY": object_store_server.secret,
         "AWS_DEFAULT_REGION": object_store_server.region or "us-east-1",
-        "PYTHONPATH": str(ROOT),
     }
-    done = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", str(program)],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, f"{where}:\n{done.stderr.decode()}"
-    assert b"Warning" not in done.stderr, done.stderr.decode()
+    code_of_exit, errors = run_program(program, environment, timeout=100)
+    assert code_of_exit == 0, f"{where}:\n{errors}"
+    assert "Warning" not in errors, errors

@@ -7,7 +7,6 @@ commits.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,11 +15,9 @@ from typing import Any
 
 import lakehouse
 from lakehouse.errors import AlreadyExistsError
+from tests.kit.forking import FORKING
 
 __all__ = ["Job", "Writer", "writers"]
-
-_forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload([__name__, "lakehouse.lake", "lakehouse.io.backends.s3", "numba"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +62,8 @@ class Writer:
     """A process that commits, and what it says."""
 
     def __init__(self, job: Job) -> None:
-        self._owner, theirs = _forking.Pipe()
-        self.process = _forking.Process(target=_run, args=(job, theirs), daemon=True)
+        self._owner, theirs = FORKING.Pipe()
+        self.process = FORKING.Process(target=_run, args=(job, theirs), daemon=True)
         self.process.start()
         theirs.close()
 

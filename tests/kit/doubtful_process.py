@@ -6,7 +6,6 @@ They are forked from a server that has loaded everything already; all begin at o
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,11 +17,9 @@ import pyarrow as pa
 import lakehouse
 from lakehouse.errors import LakehouseError
 from lakehouse.storage.table import Table
+from tests.kit.forking import FORKING
 
 __all__ = ["Job", "Report", "refused_everything", "reports", "rows_one_by_one"]
-
-_forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload([__name__, "lakehouse.lake", "lakehouse.io.backends.s3", "numba"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +132,8 @@ def _processes(jobs: Sequence[Sequence[Job]]) -> Iterator[list[Connection]]:
     with ExitStack() as stack:
         owners = []
         for mine in jobs:
-            owner, theirs = _forking.Pipe()
-            process = _forking.Process(target=_run, args=(mine, theirs), daemon=True)
+            owner, theirs = FORKING.Pipe()
+            process = FORKING.Process(target=_run, args=(mine, theirs), daemon=True)
             process.start()
             theirs.close()
             stack.callback(owner.close)
