@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
     from lakehouse.io.proofs import StoreReport, check_store
     from lakehouse.lake import AccountLake, Lake, connect
+    from lakehouse.sql.session import SqlResult, SqlSession
     from lakehouse.storage.scan import TableScan
     from lakehouse.storage.schema import (
         AddColumn,
@@ -76,6 +77,8 @@ __all__ = [
     "SetOptions",
     "SetTableComment",
     "Settings",
+    "SqlResult",
+    "SqlSession",
     "StoreReport",
     "Table",
     "TableScan",
@@ -108,6 +111,7 @@ __getattr__, __dir__ = door(
         "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
         "lakehouse.io.proofs": "StoreReport check_store",
         "lakehouse.lake": "AccountLake Lake connect",
+        "lakehouse.sql.session": "SqlResult SqlSession",
         "lakehouse.storage.scan": "TableScan",
         "lakehouse.storage.schema": (
             "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "

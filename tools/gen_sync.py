@@ -78,6 +78,7 @@ SOURCES = {
     "lakehouse/lake/inventory.py": "lakehouse/sync/lake/inventory.py",
     "lakehouse/lake/lake.py": "lakehouse/sync/lake/lake.py",
     "lakehouse/lake/queries.py": "lakehouse/sync/lake/queries.py",
+    "lakehouse/lake/sql.py": "lakehouse/sync/lake/sql.py",
     "lakehouse/lake/tables.py": "lakehouse/sync/lake/tables.py",
     "lakehouse/lake/views.py": "lakehouse/sync/lake/views.py",
     "lakehouse/storage/table.py": "lakehouse/sync/table.py",
@@ -121,6 +122,7 @@ _ATTRIBUTES: Mapping[str, tuple[str, str]] = {
 }
 """``Class.attribute``: its type and what it is; passed through."""
 _LEFT_OUT: Mapping[str, str] = {
+    "IcebergTable.reading": "async: for engines that are built on this one",
     "IcebergTable.source": "async: for engines that are built on this one",
     "Lake.store": "an async object store",
     "BulkGraph.resolve_name": "abstract: the graph has it",
@@ -163,6 +165,7 @@ def rules() -> Rules:
             "LakeDatabases": "lakehouse.sync.lake.databases",
             "LakeInventory": "lakehouse.sync.lake.inventory",
             "LakeQueries": "lakehouse.sync.lake.queries",
+            "LakeSql": "lakehouse.sync.lake.sql",
             "LakeTables": "lakehouse.sync.lake.tables",
             "LakeViews": "lakehouse.sync.lake.views",
             "PlannerGraph": "lakehouse.sync.planner_graph",
@@ -173,6 +176,8 @@ def rules() -> Rules:
             "TableMaintenance": "lakehouse.sync.table_maintenance",
             "TableRelations": "lakehouse.sync.table_relations",
             "RowForms": "lakehouse.sync.row_forms",
+            "SqlResult": "lakehouse.sync.sql",
+            "SqlSession": "lakehouse.sync.sql",
             "TableScan": "lakehouse.sync.scan",
             "TableWriter": "lakehouse.sync.writer",
         },
@@ -182,6 +187,7 @@ def rules() -> Rules:
             r"\basync with lakehouse\.connect": "with lakehouse.sync.connect",
             r"\basync with await iceberg\b": "with lakehouse.sync.iceberg",
             r"\basync with lake\.query": "with lake.query",
+            r"\basync with lake\.sql_session": "with lake.sql_session",
             r"\basync for\b": "for",
             r"\basync with table\b": "with table",
             r"\bawait ack\b": "ack.wait()",

@@ -143,6 +143,11 @@ class IcebergTable:
         """The source of the table's manifests: for engines that are built on this one."""
         return self._source
 
+    @property
+    def reading(self) -> Reading:
+        """All that the table's files are read with: for engines that are built on this one."""
+        return self._reading(self._metadata.current_schema)
+
     async def refresh(self) -> None:
         """Loads the metadata again, so that newer snapshots are seen."""
         self._metadata = await self._reload()

@@ -57,7 +57,7 @@ class AccountState(LakeState):
         self.listing_env = replace(self.env, store=self.store)
         self.used_at = 0.0
         self.given = {}
-        self._catalogs = self._graph = None
+        self._catalogs = self._graph = self._sql = None
         for name, properties in config.catalogs.items():
             self.attach(name, properties)
 
@@ -81,6 +81,8 @@ class AccountState(LakeState):
         """Gives back what the process keeps for the account."""
         self._graph = None
         self.layers.forget(self.account)
+        if self._sql is not None and _has_loop():
+            self.spawn(self.end_sql, optional=True)
         # Open tables stay open: whoever reads them need not know that the account rests. From a thread
         # without a loop connections cannot be closed; they are with the account, or with the lake.
         if self._catalogs is not None and _has_loop():
@@ -94,6 +96,7 @@ class AccountState(LakeState):
     async def close(self) -> None:
         """Ends the account: its catalogs are detached, with their tables."""
         self.accounts.close(self.account)
+        await self.end_sql()
         for name in list(self.given):
             await self.detach(name)
 

@@ -20,6 +20,7 @@ from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
 from lakehouse.lake.inventory import LakeInventory
 from lakehouse.lake.queries import LakeQueries
+from lakehouse.lake.sql import LakeSql
 from lakehouse.lake.state import LakeState
 from lakehouse.lake.tables import LakeTables
 from lakehouse.lake.views import LakeViews
@@ -81,7 +82,9 @@ class LakeAccounts:
         return sorted(one.account for one in self._state.accounts)
 
 
-class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries):
+class AccountLake(
+    LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries, LakeSql
+):
     """A warehouse as an account sees it. Made by ``lake.for_account``.
 
     It may be used while its lake is; leaving it detaches the catalogs of the account.

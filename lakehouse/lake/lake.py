@@ -27,6 +27,7 @@ from lakehouse.lake.catalogs import LakeCatalogs
 from lakehouse.lake.databases import LakeDatabases
 from lakehouse.lake.inventory import LakeInventory
 from lakehouse.lake.queries import LakeQueries
+from lakehouse.lake.sql import LakeSql
 from lakehouse.lake.state import LakeState
 from lakehouse.lake.tables import LakeTables
 from lakehouse.lake.views import LakeViews
@@ -87,7 +88,15 @@ def connect(
 
 
 class Lake(
-    LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries, LakeAccounts
+    LakeCaches,
+    LakeCatalogs,
+    LakeDatabases,
+    LakeTables,
+    LakeViews,
+    LakeInventory,
+    LakeQueries,
+    LakeSql,
+    LakeAccounts,
 ):
     """A warehouse. Made by :func:`connect`.
 
@@ -170,6 +179,7 @@ class Lake(
             stack.push_async_callback(self._state.background.aclose)
             stack.push_async_callback(self._state.close_accounts)
             stack.push_async_callback(self._state.open_queries.aclose)
+            stack.push_async_callback(self._state.close_sql)
             self._stack = stack.pop_all()
         self._state.is_entered = True
         return self

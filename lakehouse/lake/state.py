@@ -18,7 +18,7 @@ from lakehouse.catalog.control import LakeCache
 from lakehouse.catalog.graph import Engines
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.layers import Layers
-from lakehouse.catalog.pins import OpenQueries
+from lakehouse.catalog.pins import OpenQueries, Query, SqlValues
 from lakehouse.catalog.registry import OpenTables
 from lakehouse.catalog.sources import CatalogSource, SourceSet, WarehouseSource
 from lakehouse.clock import Clock, SystemClock
@@ -38,6 +38,8 @@ from lakehouse.lake.attached import (
     without_access,
 )
 from lakehouse.lake.index_places import index_source_at
+from lakehouse.sql import engine as sql_engine
+from lakehouse.sql import session as sql_session
 from lakehouse.storage.compact import watched
 from lakehouse.storage.metadata import NameListing, TableCaches
 from lakehouse.storage.table import Table
@@ -45,6 +47,8 @@ from lakehouse.storage.tables import Environment, Names, OpenTable
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.catalogs import Catalogs
+    from lakehouse.sql.engine import SqlInstance
+    from lakehouse.sql.session import SqlResult
 
 __all__ = ["LakeState", "same_name_error"]
 
@@ -101,6 +105,7 @@ class LakeState:
         """Properties that each catalog was attached with, by name; secrets too."""
         self._catalogs: Catalogs | None = None
         self._graph: PlannerGraph | None = None
+        self._sql: SqlInstance | None = None
 
     @property
     def graph(self) -> PlannerGraph:
@@ -116,7 +121,41 @@ class LakeState:
                 engines=self.engines,
             )
             self.registry.watch(self._graph)
+            self._graph.queries.runs_sql = self.run_sql
         return self._graph
+
+    @property
+    def sql_instance(self) -> SqlInstance:
+        """DuckDB of the account, which is made when a statement first needs it."""
+        self.use()
+        if not self.is_entered:
+            raise InvalidInputError(
+                "SQL runs in a lake that was entered: async with lakehouse.connect(…) as lake", kind="closed"
+            )
+        if self._sql is None:
+            self._sql = sql_engine.SqlInstance(self.settings.sql)
+        return self._sql
+
+    async def run_sql(
+        self,
+        query: Query | None,
+        text: str,
+        parameters: SqlValues | None,
+        database: str | None,
+    ) -> SqlResult:
+        """Runs a text of SQL in a session of its own."""
+        return await sql_session.run_text(self, text, parameters, database=database, query=query)
+
+    async def close_sql(self) -> None:
+        """Ends the statements of all accounts, and the DuckDB of each."""
+        for one in (*self.accounts, self):
+            await one.end_sql()
+
+    async def end_sql(self) -> None:
+        """Ends the statements of the account, and its DuckDB."""
+        instance, self._sql = self._sql, None
+        if instance is not None:
+            await instance.aclose()
 
     @property
     def catalogs(self) -> Catalogs:

@@ -21,12 +21,13 @@ from lakehouse.catalog import (
 )
 from lakehouse.catalog import Query as AsyncQuery
 from lakehouse.catalog.graph import Reference
-from lakehouse.catalog.pins import Moment
+from lakehouse.catalog.pins import Moment, SqlValues
 from lakehouse.expr import Expr
 from lakehouse.expr.runtime_filter import RuntimeFilter
 from lakehouse.iceberg import IcebergPlan
 from lakehouse.sync.bridge import Bridge
 from lakehouse.sync.row_forms import RowForms
+from lakehouse.sync.sql import SqlResult
 
 __all__ = ["Query"]
 
@@ -115,6 +116,13 @@ class Query:
             runtime_filters=runtime_filters,
         )
         return RowForms(found, self._bridge)
+
+    def sql(
+        self, text: str, parameters: SqlValues | None = None, *, database: str | None = None
+    ) -> SqlResult:
+        """Runs statements of SQL over the tables as this query has them; returns the last one's rows."""
+        found = self._bridge.call(self._wrapped.sql, text, parameters, database=database)
+        return SqlResult(found, self._bridge)
 
     def get(
         self, name: Reference, key: Mapping[str, object], *, columns: Sequence[str] | None = None

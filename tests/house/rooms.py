@@ -103,7 +103,8 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
     "sql": ("text", "engine", "providers", "relations", "system", "session"),
     "spark": ("runtime", "jobs", "reading", "writing", "streaming", "source", "submit"),
     "sync": (
-        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "inventory", "query", "writer"),
+        *("bridge", "row_forms", "scan", "iceberg_scan", "index_metas", "inventory", "sql"),
+        *("query", "writer"),
         *(
             "table_columns",
             "table_indexes",

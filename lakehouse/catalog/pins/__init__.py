@@ -14,14 +14,15 @@ from lakehouse.doors import door
 if TYPE_CHECKING:
     from lakehouse.catalog.pins.choices import Moment, PinKind, SnapshotChoice, SnapshotPin
     from lakehouse.catalog.pins.pin_set import PinnedNodes, PinSet, snapshot_pin
-    from lakehouse.catalog.pins.queries import OpenQueries, Queries
-    from lakehouse.catalog.pins.query import Query, QueryGraph, QueryHome
+    from lakehouse.catalog.pins.queries import OpenQueries, Queries, RunsSql
+    from lakehouse.catalog.pins.query import Query, QueryGraph, QueryHome, SqlValues
     from lakehouse.catalog.pins.query_scan import QueryScan
     from lakehouse.catalog.pins.sharing import Sharing
 
 __all__ = [
     "Moment", "OpenQueries", "PinKind", "PinSet", "PinnedNodes", "Queries", "Query", "QueryGraph",
-    "QueryHome", "QueryScan", "Sharing", "SnapshotChoice", "SnapshotPin", "snapshot_pin",
+    "QueryHome", "QueryScan", "RunsSql", "Sharing", "SnapshotChoice", "SnapshotPin", "SqlValues",
+    "snapshot_pin",
 ]  # fmt: skip
 
 __getattr__, __dir__ = door(
@@ -29,8 +30,8 @@ __getattr__, __dir__ = door(
     {
         "choices": "Moment PinKind SnapshotChoice SnapshotPin",
         "pin_set": "PinSet PinnedNodes snapshot_pin",
-        "queries": "OpenQueries Queries",
-        "query": "Query QueryGraph QueryHome",
+        "queries": "OpenQueries Queries RunsSql",
+        "query": "Query QueryGraph QueryHome SqlValues",
         "query_scan": "QueryScan",
         "sharing": "Sharing",
     },

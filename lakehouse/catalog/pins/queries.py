@@ -6,18 +6,23 @@ Invariant: no more are open than the setting allows, and none outlives the lake.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from lakehouse.catalog.ids import DEFAULT_ACCOUNT
 from lakehouse.catalog.pins.choices import Moment
-from lakehouse.catalog.pins.query import Query, QueryGraph
+from lakehouse.catalog.pins.query import Query, QueryGraph, SqlValues
 from lakehouse.catalog.pins.sharing import Sharing
 from lakehouse.clock import Clock
 from lakehouse.config import CatalogSettings
 from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.io import ObjectStore
 
-__all__ = ["OpenQueries", "Queries"]
+__all__ = ["OpenQueries", "Queries", "RunsSql"]
+
+
+RunsSql = Callable[[Query, str, SqlValues | None, str | None], Awaitable[Any]]
+"""Runs a text with its parameters in a query, looking in a database for names without one."""
 
 
 class OpenQueries:
@@ -92,6 +97,8 @@ class Queries:
         self._account = account
         self.open = OpenQueries(settings.queries_max) if open_queries is None else open_queries
         """Open queries of the lake, whoever reads by them."""
+        self.runs_sql: RunsSql | None = None
+        """Engine of the lake's SQL; None = there is none."""
 
     def begin(self, *, as_of: Moment | None = None, lifetime_s: float | None = None) -> Query:
         """Returns a query that begins when it is entered."""
@@ -114,3 +121,9 @@ class Queries:
     def forget(self, query: Query) -> None:
         """Counts a query no more."""
         self.open.forget(query)
+
+    async def sql(self, query: Query, text: str, parameters: SqlValues | None, database: str | None) -> Any:
+        """Runs a text of SQL that reads what a query pins."""
+        if self.runs_sql is None:
+            raise InvalidInputError("these queries belong to no lake, so that there is no SQL: lake.query()")
+        return await self.runs_sql(query, text, parameters, database)

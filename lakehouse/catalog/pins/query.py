@@ -37,7 +37,10 @@ from lakehouse.ids import new_token, new_uuid
 from lakehouse.storage.scan import RowForms, TableScan
 from lakehouse.storage.table import Table
 
-__all__ = ["Query", "QueryGraph", "QueryHome"]
+__all__ = ["Query", "QueryGraph", "QueryHome", "SqlValues"]
+
+SqlValues = Sequence[Any] | Mapping[str, Any]
+"""Values of a statement's parameters: by place, or by name."""
 
 _T = TypeVar("_T")
 _NAME_DIGITS = 8
@@ -88,6 +91,10 @@ class QueryHome(Protocol):
 
     def forget(self, query: Query) -> None:
         """Counts a query no more."""
+        ...
+
+    async def sql(self, query: Query, text: str, parameters: SqlValues | None, database: str | None) -> Any:
+        """Runs a text of SQL that reads what the query pins."""
         ...
 
 
@@ -388,6 +395,42 @@ class Query:
         if isinstance(table, IcebergTable):
             return table.scan(where, **arguments)
         return table.scan(where, snapshot=pin.snapshot, **arguments)
+
+    async def sql(
+        self, text: str, parameters: SqlValues | None = None, *, database: str | None = None
+    ) -> Any:
+        """Runs statements of SQL over the tables as this query has them; returns the last one's rows.
+
+        A table that no statement named before is pinned, as :meth:`scan` does it.
+
+        Args:
+            text: one or more statements, as for ``lake.sql``.
+            parameters: values for ``?`` and ``$1`` as a list, for ``$name`` as a dict.
+            database: where names without one are looked for.
+
+        Example::
+
+            async with lake.query() as query:
+                rows = await query.sql("SELECT count(*) FROM sales.orders WHERE amount > ?", [10])
+                print(await rows.to_pylist())
+        """
+        self._check()
+        return await self._home.sql(self, text, parameters, database)
+
+    async def tagged(self, ref: Reference, tag: str) -> int | None:
+        """Returns the snapshot that a tag of a table names; of an Iceberg table a branch too.
+
+        Raises:
+            NotFoundError: the table has no such tag.
+        """
+        node = await self.relation(ref)
+        if not isinstance(node, TableNode):
+            raise InvalidInputError(f"{node.display} is no table, and only tables have tags")
+        table = await self._opened(node)
+        if isinstance(table, IcebergTable):
+            found = table.metadata.snapshot_of_ref(tag)
+            return None if found is None else found.id
+        return (await table.core.read_view(tag=tag)).snapshot.id
 
     async def get(
         self, name: Reference, key: Mapping[str, object], *, columns: Sequence[str] | None = None

@@ -14,8 +14,12 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.iceberg.reading.lineage import CHANGED, ROW_ID
+    from lakehouse.iceberg.reading.naming import NAME_MAPPING
     from lakehouse.iceberg.reading.scan_of_tasks import Reading, task_scan
 
-__all__ = ["CHANGED", "ROW_ID", "Reading", "task_scan"]
+__all__ = ["CHANGED", "NAME_MAPPING", "ROW_ID", "Reading", "task_scan"]
 
-__getattr__, __dir__ = door(__name__, {"lineage": "CHANGED ROW_ID", "scan_of_tasks": "Reading task_scan"})
+__getattr__, __dir__ = door(
+    __name__,
+    {"lineage": "CHANGED ROW_ID", "naming": "NAME_MAPPING", "scan_of_tasks": "Reading task_scan"},
+)

@@ -36,6 +36,8 @@ CONFIGURABLE = (
 _UNLOCKED = (*CONFIGURABLE, "enable_progress_bar", "enable_progress_bar_print")
 LOCKING = (
     "SET GLOBAL errors_as_json = true",
+    # Answers are the same on every machine, unless a session says where it is.
+    "SET GLOBAL TimeZone = 'UTC'",
     "SET GLOBAL enable_external_file_cache = false",
     f"SET GLOBAL allowed_directories = ['{ROOT}']",
     "SET GLOBAL enable_external_access = false",

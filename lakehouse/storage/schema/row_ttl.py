@@ -30,6 +30,8 @@ class Lifetime:
     """Column that holds the time of a row."""
     where: Expr
     """Condition that shown rows match."""
+    hidden_to: object
+    """Last value of the column that hides a row; a row without a value is shown."""
 
     def differs(self, other: Lifetime | None) -> Expr:
         """Returns the condition of rows that only one of two lifetimes shows."""
@@ -58,8 +60,8 @@ def lifetime(schema: TableSchema, time_ms: int, *, later: TableSchema | None = N
     field = next((candidate for candidate in (later or schema).fields if candidate.id == number), None)
     if field is None:
         return None
-    column = col(field.name)
-    return Lifetime(field=field, where=IsNull(column) | (column > _cutoff(field, time_ms - merging.ttl_ms)))
+    column, last = col(field.name), _cutoff(field, time_ms - merging.ttl_ms)
+    return Lifetime(field=field, where=IsNull(column) | (column > last), hidden_to=last)
 
 
 def shown_where(where: Expr | None, shows: Lifetime | None) -> Expr | None:

@@ -19,6 +19,7 @@ from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
 from lakehouse.sync.lake.inventory import LakeInventory
 from lakehouse.sync.lake.queries import LakeQueries
+from lakehouse.sync.lake.sql import LakeSql
 from lakehouse.sync.lake.tables import LakeTables
 from lakehouse.sync.lake.views import LakeViews
 from lakehouse.sync.planner_graph import PlannerGraph
@@ -71,7 +72,9 @@ class LakeAccounts:
         return self._wrapped.accounts()
 
 
-class AccountLake(LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries):
+class AccountLake(
+    LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries, LakeSql
+):
     """A warehouse as an account sees it. Made by ``lake.for_account``.
 
     It may be used while its lake is; leaving it detaches the catalogs of the account.

@@ -21,6 +21,7 @@ from lakehouse.sync.lake.catalogs import LakeCatalogs
 from lakehouse.sync.lake.databases import LakeDatabases
 from lakehouse.sync.lake.inventory import LakeInventory
 from lakehouse.sync.lake.queries import LakeQueries
+from lakehouse.sync.lake.sql import LakeSql
 from lakehouse.sync.lake.tables import LakeTables
 from lakehouse.sync.lake.views import LakeViews
 from lakehouse.sync.planner_graph import PlannerGraph
@@ -74,7 +75,15 @@ def connect(
 
 
 class Lake(
-    LakeCaches, LakeCatalogs, LakeDatabases, LakeTables, LakeViews, LakeInventory, LakeQueries, LakeAccounts
+    LakeCaches,
+    LakeCatalogs,
+    LakeDatabases,
+    LakeTables,
+    LakeViews,
+    LakeInventory,
+    LakeQueries,
+    LakeSql,
+    LakeAccounts,
 ):
     """A warehouse. Made by :func:`connect`."""
 
