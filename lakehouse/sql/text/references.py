@@ -213,15 +213,24 @@ def _hide_pivots(raw: bytearray, tokens: Tokens) -> bool:
     DuckDB shows the tree of a pivot only where its columns are in the text.
     """
     found = False
+    opened: list[int] = []
+    closed = 0
+    # Where the parenthesis opened that was closed last.
     for index in range(len(tokens)):
-        before = tokens.word(index - 1) if index else "("
-        if tokens.key(index) not in ("PIVOT", "PIVOT_WIDER") or before not in ("(", ")"):
-            continue
-        on, close = _pivot_ends(tokens, index)
+        key, before = tokens.key(index), tokens.word(index - 1)
+        if key == "(":
+            opened.append(index)
+        elif key == ")" and opened:
+            closed = opened.pop()
+        is_first = index == 0 or before == "("
+        is_behind_with = before == ")" and tokens.key(closed - 1) in ("AS", "MATERIALIZED")
+        on, behind = None, 0
+        if key in ("PIVOT", "PIVOT_WIDER") and (is_first or is_behind_with):
+            on, behind = _pivot_ends(tokens, index)
         if on is not None:
             start, end = tokens.starts[index], tokens.end(index)
             raw[start:end] = b"FROM".ljust(end - start)
-            last = tokens.starts[close] if close < len(tokens) else len(raw)
+            last = tokens.starts[behind] if behind < len(tokens) else len(raw)
             raw[tokens.starts[on] : last] = b" " * (last - tokens.starts[on])
             found = True
     return found

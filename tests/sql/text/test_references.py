@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -46,6 +47,10 @@ def test_queries_of_tpch_have_the_references_that_another_parser_finds(number: s
         ("pivot s.t as q on a using sum(b)", ["s.t as q"]),
         ("with z as (from s.u) pivot z on a order by 1", ["s.u"]),
         ("from (pivot s.t on a) p, (pivot u on b using max(c) group by d)", ["s.t", "u"]),
+        (
+            "from (from a.b) pivot (sum(x) for y in (1)) p join c on true, (pivot s.t on a)",
+            ["a.b", "c", "s.t"],
+        ),
         ("from s.t pivot (sum(x) for y in ('a', 'b'))", ["s.t"]),
         ("unpivot s.t on a, b into name n value v", ["s.t"]),
         ("summarize s . t", ["s . t"]),
@@ -207,3 +212,22 @@ def test_wide_spaces_do_not_move_places() -> None:
 def test_names_with_any_letters_are_found() -> None:
     """Quoted names keep their case and their marks."""
     assert parts_in('from "a;b"."--", "/*", "AT", "Ünï"') == [("a;b", "--"), ("/*",), ("AT",), ("Ünï",)]
+
+
+_SOUP = """
+    select from with x as ( ) , * t s.t @ v for version timestamp of 3 'a' at => pivot on using summarize
+    table read_parquet [ ] where a = ? $1 . join union explain show use é "q" --c /* */ $$ ; ' " : case
+"""
+_WORDS = [*re.findall(r"\S+", _SOUP), "\n", "\u00a0"]
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=10), st.sampled_from(["", "select * from ", "from t "]))
+def test_any_text_is_read_or_refused(words: list[str], before: str) -> None:
+    """Whatever stands in a text, it has places within it, or is an error of the caller's."""
+    try:
+        tree = tree_of(before + " ".join(words))
+    except InvalidInputError:
+        return
+    length = len(tree.statement.raw)
+    for table in tree.tables:
+        assert 0 <= table.start <= table.name_start < table.name_end <= table.end <= length
