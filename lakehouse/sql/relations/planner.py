@@ -129,7 +129,7 @@ class RelationPlanner:
             if not isinstance(one.reference, TableReference):
                 alias = "" if one.reference.alias else f" AS {quoted(one.reference.name)}"
                 text = quoted(self._name(one, letter)) + alias
-                cuts.append(Cut(start=one.reference.start, end=one.reference.call_end, text=text))
+                cuts.append(Cut(start=one.reference.call_start, end=one.reference.call_end, text=text))
         return Splices.of(tree.statement.raw, cuts)
 
     def _name(self, one: BoundReference, letter: str) -> str:

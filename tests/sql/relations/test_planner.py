@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -85,3 +87,11 @@ async def test_pivots_are_run_though_they_are_not_planned() -> None:
     """A statement whose columns DuckDB finds by reading rows reads all files."""
     async with sql_tables("compacted", settings=_PLANNED) as tables:
         await tables.check("PIVOT (SELECT region, size, id FROM db.compacted) ON size USING count(id)")
+
+
+async def test_a_table_function_keeps_an_alias_that_stands_before_it(tmp_path: Path) -> None:
+    """Only the call is replaced, so that columns are still called by the alias."""
+    async with sql_tables("compacted") as tables:
+        for reference in (f"m : index_metas('file://{tmp_path}')", f"index_metas('file://{tmp_path}') AS m"):
+            result = await tables.lake.sql(f"SELECT count(m.meta_json) AS n FROM {reference}")
+            assert await result.to_pylist() == [{"n": 0}]
