@@ -48,5 +48,5 @@ def calls_on_this_thread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             noted.append("connect")
         return _Watched(duckdb.connect(*args, **kwargs), here, noted)
 
-    monkeypatch.setattr(database, "_package", lambda: types.SimpleNamespace(connect=connect))
+    monkeypatch.setattr(database, "duckdb", types.SimpleNamespace(connect=connect))
     return noted

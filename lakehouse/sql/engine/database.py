@@ -17,9 +17,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lakehouse._version import install_command
+import duckdb
+
 from lakehouse.config import SqlSettings
-from lakehouse.errors import InvalidInputError
 from lakehouse.io.spill import PrivateDirectory
 from lakehouse.sql.engine.functions import add_functions
 from lakehouse.sql.engine.virtual_files import ROOT, LakeFileSystem
@@ -101,7 +101,6 @@ class Database:
 
 def open_database(settings: SqlSettings) -> Database:
     """Makes a DuckDB and locks it; takes some tens of milliseconds, and so runs in a thread."""
-    duckdb = _package()
     directory = PrivateDirectory(settings.spill_directory or None) if settings.spill_bytes else None
     connection = duckdb.connect(":memory:", config=_opening(settings, directory))
     file_system = LakeFileSystem()
@@ -121,16 +120,6 @@ def _opening(settings: SqlSettings, directory: PrivateDirectory | None) -> dict[
         "memory_limit": f"{settings.memory_bytes}B",
     }
     return {**options, "threads": str(settings.threads)} if settings.threads else options
-
-
-def _package() -> Any:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise InvalidInputError(
-            f"SQL needs the duckdb package: {install_command('sql')}", kind="missing-extra"
-        ) from error
-    return duckdb
 
 
 def _dispose(connection: Any, pid: int) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse.errors import InvalidInputError, UnavailableError
 from lakehouse.io.work import finish
+from lakehouse.sql.engine.admission import admit_query
 from lakehouse.sql.engine.batch_stream import BatchStream
 from lakehouse.sql.engine.database import CONFIGURABLE, Database
 from lakehouse.sql.engine.failures import SqlFailure, SqlFailureError, said_by_duckdb
@@ -46,8 +47,6 @@ _BEGINNING = (
 _AGAIN_S = 0.05
 _EXPLAIN = "EXPLAIN "
 _PLAN = "EXPLAIN (FORMAT JSON) "
-_READING = frozenset({"SELECT", "EXPLAIN", "MULTI"})
-"""DuckDB's types of statements that only read; ``PIVOT`` is two of them."""
 
 
 class SqlStatement:
@@ -196,7 +195,7 @@ class SqlStatement:
 
     def _open_reader(self, text: str, parameters: SqlParameters, batch_rows: int) -> Any:
         self._check_idle()
-        self._check_reading(text)
+        admit_query(self._cursor, text)
         try:
             with said_by_duckdb():
                 relation = self._cursor.sql(text, params=parameters)
@@ -205,19 +204,6 @@ class SqlStatement:
         self._reader = relation.to_arrow_reader(batch_rows)
         return self._reader
 
-    def _check_reading(self, text: str) -> None:
-        """Refuses what the statement's author should not have let through: more than one, or no query."""
-        kinds = []
-        for statement in self._cursor.extract_statements(text):
-            try:
-                kinds.append(statement.type.name)
-            except ValueError:  # a type that DuckDB's Python layer does not know
-                kinds.append("UNKNOWN")
-        if len(kinds) != 1 or kinds[0] not in _READING:
-            raise InvalidInputError(
-                f"one query is expected here, and this is {' and '.join(kinds) or 'nothing'}", kinds=kinds
-            )
-
     def _execute(self, text: str, parameters: SqlParameters, prefix: str = "") -> list[tuple[Any, ...]]:
         self._check_idle()
         with said_by_duckdb(moved=len(prefix)):
@@ -225,6 +211,8 @@ class SqlStatement:
         return rows
 
     def _plan(self, text: str, parameters: SqlParameters) -> list[dict[str, Any]]:
+        self._check_idle()
+        admit_query(self._cursor, text)
         ((_, told),) = self._execute(text, parameters, _PLAN)
         try:
             found: list[dict[str, Any]] = json.loads(told)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.config import SqlSettings
-from lakehouse.errors import InvalidInputError, UnavailableError
+from lakehouse.errors import UnavailableError
 from lakehouse.sql.engine.database import CONFIGURABLE, Database, open_database
 from lakehouse.sql.engine.failures import SqlFailureError, said_by_duckdb
 
@@ -283,11 +282,3 @@ def test_settings_reach_duckdb() -> None:
     ]
     assert values == ["96.0 MiB", 3, "5.0 MiB"]
     database.close()
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without DuckDB the error says what to install."""
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(InvalidInputError, match=r"pip install 'aiolakehouse\[sql\]'") as caught:
-        open_database(SqlSettings())
-    assert caught.value.kind == "missing-extra"

@@ -147,6 +147,12 @@ async def test_names_are_quoted(statement: SqlStatement) -> None:
     assert await _rows(statement, 'FROM "a""; DROP VIEW x; --"') == [(1,)]
 
 
+async def test_plans_are_of_one_query(statement: SqlStatement) -> None:
+    """A plan is refused for text that would run something behind it."""
+    with pytest.raises(InvalidInputError, match="one query is expected"):
+        await statement.plan("SELECT 1; CREATE TABLE t (a INT)")
+
+
 async def test_plans_are_trees(statement: SqlStatement) -> None:
     """A plan tells the scans of a query with their columns and filters, and reads nothing."""
     await statement.register("source", pa.table({"a": [1, 2], "b": [3, 4]}))
@@ -203,50 +209,6 @@ async def test_values_of_settings_are_quoted(statement: SqlStatement) -> None:
     """A value is text for DuckDB and never SQL."""
     with pytest.raises(InvalidInputError):
         await statement.configure("TimeZone", "x'; SELECT 1; --")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "CREATE TABLE t (a INT)",
-        "ATTACH ':memory:' AS x",
-        "USE memory",
-        "SET SESSION TimeZone = 'Asia/Tokyo'",
-        "PREPARE p AS SELECT 1",
-        "SET VARIABLE x = 1",
-        "CHECKPOINT",
-        "CALL pragma_version()",
-        "PRAGMA version",
-        "COPY (SELECT 1) TO 'lake://q/x.csv'",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP TABLE t",
-        "",
-        "-- nothing",
-    ],
-)
-async def test_only_one_query_is_streamed(statement: SqlStatement, text: str) -> None:
-    """Text that is no query, or more than one, is refused here too, whatever let it through before."""
-    with pytest.raises(InvalidInputError, match="one query is expected"):
-        await statement.stream(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "VALUES (1)",
-        "FROM range(1)",
-        "PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)",
-        "UNPIVOT (SELECT 1 AS a) ON a",
-        "DESCRIBE SELECT 1",
-        "SUMMARIZE SELECT 1",
-        "EXPLAIN SELECT 1",
-        "EXPLAIN ANALYZE SELECT 1",
-        "WITH x AS (SELECT 1) FROM x",
-    ],
-)
-async def test_every_form_of_a_query_is_streamed(statement: SqlStatement, text: str) -> None:
-    """All forms in which DuckDB reads give rows."""
-    assert len(await _rows(statement, text)) == 1
 
 
 @pytest.mark.parametrize(
