@@ -188,10 +188,8 @@ def test_a_limit_lets_go_of_the_stream(run: Run) -> None:
     ],
 )
 def test_the_second_side_of_a_join_is_opened_after_the_first_was_read(run: Run, shape: str) -> None:
-    """A stream is opened only when the other side's has been read to its end, so that its keys can prune.
-
-    It is not so of positional joins and of sides below a window, where nothing is to be pruned either.
-    """
+    """A stream is opened only when the other side's has been read to its end, so that its keys can prune."""
+    # Positional joins and sides below a window are read at once; nothing is pruned there either.
     events = run(f"SELECT * FROM {shape}")
     second = next(event[1] for event in reversed(events) if event[0] == "open")
     first = "b" if second == "a" else "a"
