@@ -53,5 +53,6 @@ def table_name(node: TreeNode, scope: NamesInScope) -> tuple[str, ...]:
     path = (node.get("qualified_name") or {}).get("path")
     parts = path or (node.get("catalog_name"), node.get("schema_name"), node.get("table_name"))
     name = tuple(str(part) for part in parts if part)
-    is_local = len(name) == 1 and name[0].casefold() in scope
-    return () if is_local else name
+    # All rows so far of a recursive definition with keys are called ``recurring.name``.
+    local = name[1:] if len(name) == 2 and name[0].casefold() == "recurring" else name
+    return () if len(local) == 1 and local[0].casefold() in scope else name

@@ -43,6 +43,10 @@ def test_every_relation_is_found_wherever_it_stands(sql: str, expected: list[tup
         ("with recursive r as (select 1 as n union all select n + 1 from r, s where n < 3) from r", [("s",)]),
         ("select * from (with x as (select 1) select * from x), x", [("x",)]),
         ("with x as (select 1) select * from db.x", [("db", "x")]),
+        (
+            "with recursive r(a) using key (a) as (select 1 union from recurring.R, recurring.s) from r",
+            [("recurring", "s")],
+        ),
         ("with x as (select 1) select * from (select * from x) where exists (from x)", []),
     ],
 )

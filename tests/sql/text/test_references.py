@@ -43,6 +43,7 @@ def test_queries_of_tpch_have_the_references_that_another_parser_finds(number: s
         ("from t$snapshots", ["t$snapshots"]),
         ("with x as (from x) select (select max(a) from s.y) from x", ["x", "s.y"]),
         ("with recursive r as (select 1 union all from r, s) from r", ["s"]),
+        ("with recursive r(a) using key (a) as (from s union from recurring.r) from r", ["s"]),
         ("from t limit (select max(a) from s.u)", ["t", "s.u"]),
         ("pivot s.t as q on a using sum(b)", ["s.t as q"]),
         ("with z as (from s.u) pivot z on a order by 1", ["s.u"]),
