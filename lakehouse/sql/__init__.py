@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from lakehouse._version import install_command
-from lakehouse.errors import InvalidInputError
+from lakehouse._version import install_command as _install_command
+from lakehouse.errors import InvalidInputError as _InvalidInputError
 
 __all__: list[str] = []
 
 if find_spec("duckdb") is None:
-    raise InvalidInputError(f"SQL needs the duckdb package: {install_command('sql')}", kind="missing-extra")
+    raise _InvalidInputError(f"SQL needs the duckdb package: {_install_command('sql')}", kind="missing-extra")
