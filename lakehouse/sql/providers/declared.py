@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakehouse.errors import InternalError, InvalidInputError
+from lakehouse.sql.text.names import quoted
 
 __all__ = ["Declared", "checked", "fitted", "select_list"]
 
@@ -72,11 +73,7 @@ def fitted(batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
 
 def select_list(names: Sequence[str], prefix: str = "") -> str:
     """Returns what a view over a source selects: all columns by their names, the one of nothing left out."""
-    return ", ".join(f"{_quoted(prefix + name)} AS {_quoted(name)}" for name in names)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ", ".join(f"{quoted(prefix + name)} AS {quoted(name)}" for name in names)
 
 
 def _check_names(names: Sequence[str]) -> None:
