@@ -106,7 +106,7 @@ def test_first_words_tell_the_kind(text: str, kind: StatementKind) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("selct 1", "did you mean 'SELECT'"),
+        ("sselect 1", "did you mean 'SELECT'"),
         ("descrbe t", "did you mean 'DESCRIBE'"),
         ("begin", "BEGIN QUERY … END QUERY"),
         ("commit", "commit of its own"),
