@@ -162,7 +162,7 @@ def test_a_query_is_a_command_to_run_it() -> None:
         ("set x = 1e", "a value is", 9),
         ("set x = -", "a value is", 10),
         ("set x = E'a'", "a value is", 9),
-        ("show tablles", "did you mean 'TABLES'", 6),
+        ("show ttables", "did you mean 'TABLES'", 6),
         ("show", "SHOW knows", 5),
         ("show tags", "FROM table", 10),
         ("show create x", "SHOW CREATE TABLE", 13),
