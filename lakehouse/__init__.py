@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lakehouse.io import Cost, ObjectStore, load_settings, map_bounded, measure, open_store
     from lakehouse.io.proofs import StoreReport, check_store
     from lakehouse.lake import AccountLake, Lake, connect
-    from lakehouse.sql.session import SqlResult, SqlSession
     from lakehouse.storage.scan import TableScan
     from lakehouse.storage.schema import (
         AddColumn,
@@ -77,8 +76,6 @@ __all__ = [
     "SetOptions",
     "SetTableComment",
     "Settings",
-    "SqlResult",
-    "SqlSession",
     "StoreReport",
     "Table",
     "TableScan",
@@ -111,7 +108,6 @@ __getattr__, __dir__ = door(
         "lakehouse.io": "Cost ObjectStore load_settings map_bounded measure open_store",
         "lakehouse.io.proofs": "StoreReport check_store",
         "lakehouse.lake": "AccountLake Lake connect",
-        "lakehouse.sql.session": "SqlResult SqlSession",
         "lakehouse.storage.scan": "TableScan",
         "lakehouse.storage.schema": (
             "AddColumn DropColumn MakeOptional MoveColumn RenameColumn SetComment SetDefault "

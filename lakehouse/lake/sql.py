@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog.pins import SqlValues
+from lakehouse.lake import sql_rooms
 from lakehouse.lake.state import LakeState
-from lakehouse.sql import session as sql_session
 
 if TYPE_CHECKING:
     from lakehouse.sql.session import SqlResult, SqlSession
@@ -57,4 +57,4 @@ class LakeSql:
                 rows = await session.sql("SELECT count(*) FROM orders")
                 print(await rows.to_pylist())
         """
-        return sql_session.SqlSession(self._state, database=database)
+        return sql_rooms.SqlSession(self._state, database=database)

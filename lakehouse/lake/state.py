@@ -30,6 +30,7 @@ from lakehouse.iceberg.scopes import Scopes
 from lakehouse.index import IndexSource
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import Background, BackgroundJob
+from lakehouse.lake import sql_rooms
 from lakehouse.lake.attached import (
     AttachedWarehouse,
     attached_warehouse,
@@ -38,8 +39,6 @@ from lakehouse.lake.attached import (
     without_access,
 )
 from lakehouse.lake.index_places import index_source_at
-from lakehouse.sql import engine as sql_engine
-from lakehouse.sql import session as sql_session
 from lakehouse.storage.compact import watched
 from lakehouse.storage.metadata import NameListing, TableCaches
 from lakehouse.storage.table import Table
@@ -133,7 +132,7 @@ class LakeState:
                 "SQL runs in a lake that was entered: async with lakehouse.connect(…) as lake", kind="closed"
             )
         if self._sql is None:
-            self._sql = sql_engine.SqlInstance(self.settings.sql)
+            self._sql = sql_rooms.SqlInstance(self.settings.sql)
         return self._sql
 
     async def run_sql(
@@ -144,7 +143,7 @@ class LakeState:
         database: str | None,
     ) -> SqlResult:
         """Runs a text of SQL in a session of its own."""
-        return await sql_session.run_text(self, text, parameters, database=database, query=query)
+        return await sql_rooms.run_text(self, text, parameters, database=database, query=query)
 
     async def close_sql(self) -> None:
         """Ends the statements of all accounts, and the DuckDB of each."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import lakehouse
 from lakehouse import catalog, iceberg, reports
 from lakehouse.lake import Lake
+from lakehouse.sql import session as sql_session
 from lakehouse.storage.scan.table_scan import TableScan
 from lakehouse.storage.table import Table
 from lakehouse.storage.write.streaming_writer import TableWriter
@@ -33,10 +34,17 @@ def returned() -> Iterator[tuple[str, str]]:
 
 
 def test_whatever_is_returned_can_be_imported() -> None:
-    """A class that a public method returns is a name of lakehouse, its reports, catalog or Iceberg part."""
-    known = {*lakehouse.__all__, *reports.__all__, *iceberg.__all__, *catalog.__all__, *INNER}
+    """A class that a public method returns is a name of lakehouse or of a part or room that users import."""
+    known = {
+        *sql_session.__all__,
+        *lakehouse.__all__,
+        *reports.__all__,
+        *iceberg.__all__,
+        *catalog.__all__,
+        *INNER,
+    }
     none_of(
         (f"{where} returns {name}" for where, name in returned() if name in OURS - known),
-        "not in lakehouse, lakehouse.reports, lakehouse.catalog or lakehouse.iceberg:",
+        "not in lakehouse, lakehouse.reports, .catalog, .iceberg or .sql.session:",
     )
     assert ("Table.compact", "CompactResult") in set(returned())
