@@ -23,7 +23,7 @@ class Declared:
 
     Args:
         schema: the provider's columns.
-        prefix: what each name begins with, so that names tell whose columns they are.
+        prefix: of a source for planning, which calls its columns by their numbers behind it.
 
     Raises:
         InvalidInputError: DuckDB cannot read a column of this type, or not tell two columns apart.
@@ -35,8 +35,9 @@ class Declared:
         _check_names(schema.names)
         self._columns = schema
         self.prefix = prefix
-        fields = [pa.field(prefix + field.name, _readable(field)) for field in schema]
-        self.schema = pa.schema([pa.field(prefix + _nothing(schema.names), pa.null()), *fields])
+        names = _called(schema.names, prefix)
+        fields = [pa.field(name, _readable(field)) for name, field in zip(names, schema, strict=True)]
+        self.schema = pa.schema([pa.field(_nothing(names, prefix), pa.null()), *fields])
 
     def places(self, places: Sequence[int] | None) -> Sequence[int]:
         """Returns the declared columns that DuckDB asks for; None stands for all."""
@@ -73,7 +74,13 @@ def fitted(batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
 
 def select_list(names: Sequence[str], prefix: str = "") -> str:
     """Returns what a view over a source selects: all columns by their names, the one of nothing left out."""
-    return ", ".join(f"{quoted(prefix + name)} AS {quoted(name)}" for name in names)
+    called = zip(_called(names, prefix), names, strict=True)
+    return ", ".join(f"{quoted(inner)} AS {quoted(name)}" for inner, name in called)
+
+
+def _called(names: Sequence[str], prefix: str) -> list[str]:
+    """Returns what DuckDB knows columns of a source by; plans cut names in two where a line ends."""
+    return [f"{prefix}{number}" for number in range(len(names))] if prefix else list(names)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -92,10 +99,10 @@ def _folded(name: str) -> bytes:
     return name.encode().lower()
 
 
-def _nothing(names: Sequence[str]) -> str:
+def _nothing(names: Sequence[str], prefix: str) -> str:
     """Returns a name that no column has."""
     taken = {_folded(name) for name in names}
-    name = "nothing"
+    name = f"{prefix}nothing"
     while _folded(name) in taken:
         name += "_"
     return name

@@ -1,8 +1,8 @@
 """Sources without rows, for planning: what of a reference does a statement need?
 
 DuckDB plans the statement over them (``EXPLAIN (FORMAT JSON)``). Each scan of the plan lists the columns it
-reads and the conditions that were accepted; names begin with the reference's own prefix, which tells whose
-scan it is, also where DuckDB reads one reference twice.
+reads and the conditions that were accepted; columns are called by the reference's own prefix and a number,
+which tells whose scan it is, also where DuckDB reads one reference twice.
 
 Invariant: rows that :class:`ScanNeeds` leaves out change no answer. Of a plan that cannot be read, all is
 needed.
@@ -43,7 +43,7 @@ class PlanningSource(ArrowScanSource):  # type: ignore[misc]
     Args:
         schema: the reference's columns.
         rows: how many rows there may be.
-        prefix: what its names begin with, and those of no other source.
+        prefix: what its columns are called by, with a number behind it, and those of no other source.
     """
 
     schema_is_stable = True
@@ -89,13 +89,19 @@ class PlanningSource(ArrowScanSource):  # type: ignore[misc]
         names = self._schema.names
         if scans is None:
             return ScanNeeds(columns=tuple(names), where=None)
-        read = {name.removeprefix(self.prefix) for scan in scans for name in scan.columns}
-        wheres = [all_given(*map(self.accepted.get, scan.filters)) for scan in scans]
+        read = {name for scan in scans for name in scan.columns}
+        wheres = [self._where(scan) for scan in scans]
         given = [where for where in wheres if where is not None]
         return ScanNeeds(
-            columns=tuple(name for name in names if name in read),
+            columns=tuple(name for at, name in enumerate(names) if f"{self.prefix}{at}" in read),
             where=any_of(*given) if len(given) == len(wheres) else None,
         )
+
+    def _where(self, scan: _Scan) -> Expr | None:
+        """Returns the condition of a scan; None = it has none, or one whose constant has several lines."""
+        if not set(scan.filters) <= set(self.accepted):
+            return None
+        return all_given(*(self.accepted[text] for text in scan.filters))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

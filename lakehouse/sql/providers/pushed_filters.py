@@ -61,7 +61,7 @@ def to_expr(node: Node, schema: pa.Schema, prefix: str = "") -> Expr | None:
     Args:
         node: the condition.
         schema: the columns it may read.
-        prefix: what DuckDB's names of them begin with.
+        prefix: of a source for planning, which calls them by their numbers behind it.
     """
     try:
         expr = _Translation(schema, prefix).of(node, 0)
@@ -102,8 +102,9 @@ class _Translation:
     def _column(self, column: Col) -> tuple[Column, pa.DataType]:
         """Returns a column, or a field inside one, with its type."""
         head, *steps = column.parts
-        head = head.removeprefix(self.prefix)
-        if head not in self.schema.names:
+        if self.prefix:
+            head = self.schema.names[int(head.removeprefix(self.prefix))]
+        elif head not in self.schema.names:
             raise _Unfit
         kind = self.schema.field(head).type
         for step in steps:

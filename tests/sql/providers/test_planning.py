@@ -92,6 +92,19 @@ def test_parameters_are_constants_of_the_plan(told: Told) -> None:
     assert shown(told("SELECT k FROM r0 WHERE v = $1", ["a"])["r0"]) == (("k",), "v = 'a'")
 
 
+def test_names_and_constants_of_several_lines() -> None:
+    """Lines of names and constants, which plans cut, are taken for no columns and conditions of their own."""
+    schema = pa.schema({"a\nb": pa.int64(), "b": pa.int64(), "v": pa.string()})
+    source = PlanningSource(schema, 1, "t.")
+    hostile = 'x\n("t.1" = 3)\ny'
+    with duckdb.connect() as connection:
+        connection.register("planned", source)
+        connection.execute(f"CREATE TEMP VIEW t AS SELECT {select_list(schema.names, 't.')} FROM planned")
+        query = 'SELECT "a\nb" FROM t WHERE v = $1 UNION ALL SELECT "a\nb" FROM t WHERE b = 3'
+        plan = connection.execute(f"EXPLAIN (FORMAT JSON) {query}", [hostile]).fetchall()[0][1]
+    assert shown(needs_of(json.loads(plan), {"t": source})["t"]) == (("a\nb",), None)
+
+
 def test_a_planning_source_is_not_read() -> None:
     """A source for planning refuses to be run."""
     with duckdb.connect() as connection:
