@@ -27,6 +27,11 @@ __all__ = ["app_for", "main"]
 
 _COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "table": ("lakehouse.cli.tables.commands", "app", "Look into tables, and make, tag and drop them."),
+    "sql": (
+        "lakehouse.cli.sql.command",
+        "sql",
+        "Run SQL: statements (-c), scripts (-f), or a shell when neither is given.",
+    ),
     "load": (
         "lakehouse.cli.tables.load",
         "load",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import io
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, nullcontext
@@ -17,10 +16,10 @@ from rich.progress import ProgressColumn, SpinnerColumn, Task
 from rich.text import Text
 
 from lakehouse.cli.arguments import split_file
-from lakehouse.cli.escapes import json_text
 from lakehouse.cli.frame import Outcome, on_store
 from lakehouse.cli.output import brief_json, complain, console, error_console, print_table
 from lakehouse.cli.progress import moving_line
+from lakehouse.cli.row_stream import json_lines, parquet_bytes
 from lakehouse.errors import InvalidInputError
 from lakehouse.index import (
     FLAT,
@@ -105,10 +104,10 @@ async def index_metas(
             if output is not None:
                 same_place = urlsplit(output).scheme == urlsplit(url).scheme
                 as_parquet = output_format is _Format.PARQUET
-                encoded = _parquet(batches, rows_shape) if as_parquet else _lines(batches)
+                encoded = parquet_bytes(batches, rows_shape.schema) if as_parquet else json_lines(batches)
                 await _save(encoded, output, storage_options if same_place else {})
             elif output_format is _Format.NDJSON:
-                async for chunk in _lines(batches):
+                async for chunk in json_lines(batches):
                     typer.echo(chunk, nl=False)
             else:
                 shown = await _collected(batches)
@@ -174,52 +173,6 @@ async def _save(encoded: AsyncGenerator[bytes, None], output: str, options: dict
     ):
         async for chunk in encoded:
             await writer.write(chunk)
-
-
-async def _lines(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[bytes, None]:
-    async for batch in batches:
-        yield b"".join(json_text(row, default=None).encode() + b"\n" for row in batch.to_pylist())
-
-
-async def _parquet(batches: AsyncIterator[pa.RecordBatch], shape: RowShape) -> AsyncGenerator[bytes, None]:
-    import pyarrow.parquet as pq
-
-    sink = _Drain()
-    with pq.ParquetWriter(sink, shape.schema, compression="zstd") as writer:  # io-ok: drained below
-        async for batch in batches:
-            writer.write_batch(batch)
-            yield sink.take()
-    yield sink.take()
-
-
-class _Drain(io.RawIOBase):
-    """A file that is emptied as it is written, so that output of any size needs little memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._chunks: list[bytes] = []
-        self._position = 0
-
-    def writable(self) -> bool:
-        """Returns True: bytes can be written."""
-        return True
-
-    def tell(self) -> int:
-        """Returns the bytes written so far, taken ones included: Parquet's offsets count from the start."""
-        return self._position
-
-    def write(self, data: Any) -> int:
-        """Keeps the bytes until they are taken."""
-        chunk = bytes(data)
-        self._chunks.append(chunk)
-        self._position += len(chunk)
-        return len(chunk)
-
-    def take(self) -> bytes:
-        """Returns the bytes that were written since the last call."""
-        taken = b"".join(self._chunks)
-        self._chunks.clear()
-        return taken
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from lakehouse.doors import door
 
 if TYPE_CHECKING:
     from lakehouse.cli.tables.row_output import (
+        as_table,
         cell,
         plain,
         print_lines,
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
         typed,
     )
 
-__all__ = ["cell", "plain", "print_lines", "print_rows", "print_some", "total", "typed"]
+__all__ = ["as_table", "cell", "plain", "print_lines", "print_rows", "print_some", "total", "typed"]
 
 __getattr__, __dir__ = door(
-    __name__, {"row_output": "cell plain print_lines print_rows print_some total typed"}
+    __name__, {"row_output": "as_table cell plain print_lines print_rows print_some total typed"}
 )

@@ -19,7 +19,7 @@ from lakehouse.cli.output import complain, print_table
 from lakehouse.errors import InvalidInputError
 from lakehouse.format.schema import TableSchema, arrow_type, type_text
 
-__all__ = ["cell", "plain", "print_lines", "print_rows", "print_some", "total", "typed"]
+__all__ = ["as_table", "cell", "plain", "print_lines", "print_rows", "print_some", "total", "typed"]
 
 
 def print_rows(
@@ -131,6 +131,11 @@ def typed(words: dict[str, str], schema: TableSchema) -> dict[str, Any]:
                 f"{name} is {type_text(kinds[name])}, and {text!r} is not", column=name
             ) from error
     return typed
+
+
+def as_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """The rows of batches of one schema, at least one."""
+    return pa.Table.from_batches(batches)
 
 
 def total(column: pa.ChunkedArray) -> int:
