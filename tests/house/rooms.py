@@ -118,9 +118,20 @@ SUB_ORDER: Mapping[str, tuple[str, ...]] = {
         ),
     ),
     "cli": (
-        *("escapes", "column_fit", "output", "arguments", "asking", "progress", "default_place", "frame"),
+        *(
+            "escapes",
+            "column_fit",
+            "output",
+            "arguments",
+            "asking",
+            "progress",
+            "default_place",
+            "row_stream",
+        ),
+        "frame",
         *(
             "tables",
+            "sql",
             "iceberg",
             "database",
             "catalog",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse._version import install_command
+from lakehouse.cli import sql as room
 from lakehouse.cli.arguments import Endpoint, Options, parse_options, split_file, with_lake
 from lakehouse.cli.sql.forms import Form, saved, shown
 from lakehouse.cli.sql.scripts import statements_of
@@ -105,7 +106,7 @@ async def _run(
 
 async def _shell(lake: Lake, session: SqlSession, form: Form) -> None:
     try:
-        from lakehouse.cli.sql.shell import Shell
+        shell = room.Shell(lake, session, form=form)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("prompt_toolkit", "pygments"):
             raise
@@ -113,4 +114,4 @@ async def _shell(lake: Lake, session: SqlSession, form: Form) -> None:
             f"a shell needs more packages: {install_command('sql')}; or give statements with -c",
             kind="missing-extra",
         ) from error
-    await Shell(lake, session, form=form).run()
+    await shell.run()

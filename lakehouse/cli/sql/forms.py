@@ -1,4 +1,4 @@
-"""Forms of results: a table for people, and CSV, JSON, Markdown or Parquet for programs, written as rows come.
+"""Forms of results: a table for people; CSV, JSON, Markdown or Parquet for programs, written as rows come.
 
 Invariant: forms for programs need memory for one batch of rows; a table shows the first rows, and says so.
 """

@@ -43,11 +43,57 @@ _HELP = """\\d [name]  columns of a table; without a name, the tables
 Statements end with a semicolon, and may have several lines. Ctrl-C ends the statement under way."""
 _NAMES_MAX = 5_000
 """Names of tables that are completed."""
-_KEYWORDS = (
-    "SELECT FROM WHERE GROUP BY ORDER LIMIT JOIN LEFT ON USING HAVING WITH AS AND OR NOT IN IS NULL BETWEEN LIKE "
-    "DISTINCT UNION ALL CASE WHEN THEN ELSE END EXPLAIN ANALYZE DESCRIBE SHOW TABLES DATABASES USE SET BEGIN QUERY "
-    "FOR VERSION TIMESTAMP OF count sum avg min max"
-).split()
+_KEYWORDS = [
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "BY",
+    "ORDER",
+    "LIMIT",
+    "JOIN",
+    "LEFT",
+    "ON",
+    "USING",
+    "HAVING",
+    "WITH",
+    "AS",
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "IS",
+    "NULL",
+    "BETWEEN",
+    "LIKE",
+    "DISTINCT",
+    "UNION",
+    "ALL",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "EXPLAIN",
+    "ANALYZE",
+    "DESCRIBE",
+    "SHOW",
+    "TABLES",
+    "DATABASES",
+    "USE",
+    "SET",
+    "BEGIN",
+    "QUERY",
+    "FOR",
+    "VERSION",
+    "TIMESTAMP",
+    "OF",
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+]
 
 
 def is_whole(text: str) -> bool:
