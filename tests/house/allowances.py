@@ -50,6 +50,7 @@ BROAD_EXCEPTS: Allowance = {
 """Handlers that swallow every error, outside ``lakehouse/io/backends``."""
 
 IO_MARKS: Allowance = {
+    "lakehouse/cli/sql/shell.py": (1, "the directory of the shell's history, on the machine of its user"),
     "lakehouse/cli/row_stream.py": (1, "a ParquetWriter over a sink in memory"),
     "lakehouse/format/metadata/manifest.py": (3, "Parquet over bytes in memory, both ways"),
     "lakehouse/format/limits/parquet_bounds.py": (1, "batches of a ParquetFile over bytes in memory"),

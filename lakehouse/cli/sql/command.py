@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse._version import install_command
-from lakehouse.cli import sql as room
 from lakehouse.cli.arguments import Endpoint, Options, parse_options, split_file, with_lake
 from lakehouse.cli.sql.forms import Form, saved, shown
 from lakehouse.cli.sql.scripts import statements_of
+from lakehouse.cli.sql.shell import Shell
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import open_store
 
@@ -59,7 +58,7 @@ def sql(
     async def work(lake: Lake) -> None:
         async with lake.sql_session(database) as session:
             if is_shell:
-                await _shell(lake, session, form)
+                await Shell(lake, session, form=form).run()
                 return
             texts = [*(commands or ())]
             scripts = files or ([] if texts else ["-"])
@@ -102,16 +101,3 @@ async def _run(
                 await saved(result, form, output, options if "://" in output else {})
             elif output is None:
                 await shown(result, form)
-
-
-async def _shell(lake: Lake, session: SqlSession, form: Form) -> None:
-    try:
-        shell = room.Shell(lake, session, form=form)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("prompt_toolkit", "pygments"):
-            raise
-        raise InvalidInputError(
-            f"a shell needs more packages: {install_command('sql')}; or give statements with -c",
-            kind="missing-extra",
-        ) from error
-    await shell.run()

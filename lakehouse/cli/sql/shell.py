@@ -14,20 +14,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.lexers import PygmentsLexer
-from pygments.lexers.sql import SqlLexer
-
+from lakehouse._version import install_command
 from lakehouse.cli.output import complain, print_error, say
 from lakehouse.cli.sql.forms import Form, shown
 from lakehouse.cli.sql.scripts import statements_of
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import InvalidInputError, LakehouseError
 
 if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
     from lakehouse.lake import Lake
     from lakehouse.sql.session import SqlSession
 
@@ -36,7 +33,7 @@ __all__ = ["Shell", "is_whole"]
 _HELP = """\\d [name]  columns of a table; without a name, the tables
 \\dt        tables of the database
 \\l         databases
-\\x         rows as blocks of lines, or as a table
+\\x         rows as a table, or as lines of JSON
 \\timing    seconds of each statement, or not
 \\q         leave (also Ctrl-D)
 \\?         this
@@ -123,7 +120,8 @@ class Shell:
         self._lake, self._session = lake, session
         self._form, self._is_timed = form, True
         self._is_over = False
-        self._words = WordCompleter([*_KEYWORDS], ignore_case=True, WORD=True)
+        self._words = [*_KEYWORDS]
+        self._terminal: PromptSession[str] | None = None
         self._ask = ask or self._prompt
 
     async def run(self) -> None:
@@ -192,33 +190,19 @@ class Shell:
     # --- terminal ---------------------------------------------------------------------
 
     async def _prompt(self) -> str:
-        session: PromptSession[str] = self._session_of_terminal()
-        while True:
-            place = self._session.database or "lakehouse"
-            return await session.prompt_async(f"{place}> ")
-
-    def _session_of_terminal(self) -> PromptSession[str]:
-        if not hasattr(self, "_terminal"):
-            self._terminal: PromptSession[str] = PromptSession(
-                history=_history(),
-                completer=self._words,
-                complete_while_typing=False,
-                lexer=PygmentsLexer(SqlLexer),
-                multiline=True,
-                prompt_continuation=lambda width, *_: "." * (width - 1) + " ",
-                key_bindings=_keys(),
-            )
-        return self._terminal
+        if self._terminal is None:
+            self._terminal = _terminal(self._words)
+        return await self._terminal.prompt_async(f"{self._session.database or 'lakehouse'}> ")
 
     async def _complete_names(self) -> None:
         """Learns names of databases and tables beside what is typed."""
         with contextlib.suppress(LakehouseError):
             for database in await self._lake.databases():
-                self._words.words.append(database)  # type: ignore[union-attr]
+                self._words.append(database)
                 async for name in self._lake.tables(database):
-                    if len(self._words.words) > _NAMES_MAX:  # type: ignore[arg-type]
+                    if len(self._words) > _NAMES_MAX:
                         return
-                    self._words.words.append(name)  # type: ignore[union-attr]
+                    self._words.append(name)
 
 
 @contextlib.contextmanager
@@ -232,12 +216,37 @@ def _interrupts(task: asyncio.Task[None]) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGINT)
 
 
+def _terminal(words: list[str]) -> PromptSession[str]:
+    """Opens the terminal; ``words`` are completed, those that are added later too."""
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import WordCompleter
+        from prompt_toolkit.lexers import PygmentsLexer
+        from pygments.lexers.sql import SqlLexer
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(
+            f"a shell needs more packages: {install_command('sql')}; or give statements with -c",
+            kind="missing-extra",
+        ) from error
+    return PromptSession(
+        history=_history(),
+        completer=WordCompleter(words, ignore_case=True, WORD=True),
+        complete_while_typing=False,
+        lexer=PygmentsLexer(SqlLexer),
+        multiline=True,
+        prompt_continuation=lambda width, *_: "." * (width - 1) + " ",
+        key_bindings=_keys(),
+    )
+
+
 def _history() -> History:
     """Returns the history of earlier shells, or none where it cannot be kept."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     directory = Path(state) / "lakehouse"
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)  # io-ok: of the person at the terminal
     except OSError:
         return InMemoryHistory()
     return FileHistory(str(directory / "sql-history"))
@@ -245,11 +254,13 @@ def _history() -> History:
 
 def _keys() -> KeyBindings:
     """Returns bindings by which Enter runs what has an end, and begins a line elsewhere."""
+    from prompt_toolkit.application import get_app
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings
+
     keys = KeyBindings()
 
     def ends() -> bool:
-        from prompt_toolkit.application import get_app
-
         return is_whole(get_app().current_buffer.text)
 
     @keys.add("enter", filter=Condition(ends))
