@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog.pins import SqlValues
-from lakehouse.lake import sql_rooms
 from lakehouse.lake.state import LakeState
 
 if TYPE_CHECKING:
@@ -57,4 +56,4 @@ class LakeSql:
                 rows = await session.sql("SELECT count(*) FROM orders")
                 print(await rows.to_pylist())
         """
-        return sql_rooms.SqlSession(self._state, database=database)
+        return self._state.sql_session(database)

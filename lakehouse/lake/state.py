@@ -23,6 +23,7 @@ from lakehouse.catalog.registry import OpenTables
 from lakehouse.catalog.sources import CatalogSource, SourceSet, WarehouseSource
 from lakehouse.clock import Clock, SystemClock
 from lakehouse.config import AccountConfig, Settings
+from lakehouse.doors import door
 from lakehouse.errors import InvalidInputError
 from lakehouse.iceberg import catalogs as iceberg_catalogs
 from lakehouse.iceberg.publishing import publish_table, published
@@ -30,7 +31,6 @@ from lakehouse.iceberg.scopes import Scopes
 from lakehouse.index import IndexSource
 from lakehouse.io import ObjectStore
 from lakehouse.io.work import Background, BackgroundJob
-from lakehouse.lake import sql_rooms
 from lakehouse.lake.attached import (
     AttachedWarehouse,
     attached_warehouse,
@@ -47,10 +47,14 @@ from lakehouse.storage.tables import Environment, Names, OpenTable
 if TYPE_CHECKING:
     from lakehouse.iceberg.catalogs import Catalogs
     from lakehouse.sql.engine import SqlInstance
-    from lakehouse.sql.session import SqlResult
+    from lakehouse.sql.session import SqlResult, SqlSession
 
 __all__ = ["LakeState", "same_name_error"]
 
+# SQL needs DuckDB, which not every lake has: it is loaded when a statement is first run.
+_loaded, _ = door(
+    __name__, {"lakehouse.sql.engine": "SqlInstance", "lakehouse.sql.session": "SqlSession run_text"}
+)
 _NAME_POINTERS = CacheSpec(name="name-pointers")
 
 
@@ -132,7 +136,7 @@ class LakeState:
                 "SQL runs in a lake that was entered: async with lakehouse.connect(…) as lake", kind="closed"
             )
         if self._sql is None:
-            self._sql = sql_rooms.SqlInstance(self.settings.sql)
+            self._sql = _loaded("SqlInstance")(self.settings.sql)
         return self._sql
 
     async def run_sql(
@@ -143,7 +147,13 @@ class LakeState:
         database: str | None,
     ) -> SqlResult:
         """Runs a text of SQL in a session of its own."""
-        return await sql_rooms.run_text(self, text, parameters, database=database, query=query)
+        result: SqlResult = await _loaded("run_text")(self, text, parameters, database=database, query=query)
+        return result
+
+    def sql_session(self, database: str | None) -> SqlSession:
+        """Returns a session of SQL."""
+        session: SqlSession = _loaded("SqlSession")(self, database=database)
+        return session
 
     async def close_sql(self) -> None:
         """Ends the statements of all accounts, and the DuckDB of each."""

@@ -137,6 +137,8 @@ class RelationPlanner:
 
     async def _needs(self, parameters: SqlParameters) -> Mapping[BoundReference, ScanNeeds]:
         """Returns what the scans of each reference need."""
+        # One transaction with the run: now() is a constant of the plan that files are left out by.
+        await self._statement.execute("BEGIN TRANSACTION")
         sources = {}
         for leaf in self._leaves:
             name = self._name(leaf, "p")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import lakehouse
+from lakehouse.config import SqlSettings
 from lakehouse.errors import InvalidInputError
 from lakehouse.lake import Lake
+from lakehouse.sql.relations import BoundReference, RelationPlanner
+from lakehouse.sql.relations.own_tables import OwnRows
+from lakehouse.sql.text import SqlText, references_in, statement_in
 from lakehouse.testing import ManualClock, RecordingStore, memory_store
 from tests.kit.sql_tables import SqlTables, sql_tables
 
@@ -95,3 +101,18 @@ async def test_a_table_function_keeps_an_alias_that_stands_before_it(tmp_path: P
         for reference in (f"m : index_metas('file://{tmp_path}')", f"index_metas('file://{tmp_path}') AS m"):
             result = await tables.lake.sql(f"SELECT count(m.meta_json) AS n FROM {reference}")
             assert await result.to_pylist() == [{"n": 0}]
+
+
+async def test_a_plan_and_its_run_have_one_time() -> None:
+    """now() is the same when files are left out and when rows are compared."""
+    async with sql_tables("compacted", settings=_PLANNED) as tables, tables.lake.query() as query:
+        text = SqlText.of("SELECT * FROM db.compacted WHERE seen < now()", max_bytes=999)
+        tree = await asyncio.to_thread(lambda: references_in(statement_in(text)))
+        table, _ = await query.pinned_table("db.compacted")
+        assert isinstance(table, lakehouse.Table)
+        rows = await OwnRows.at(table.core, None)
+        bound = [BoundReference(reference=tree.tables[0], name=("db", "compacted"), rows=rows)]
+        async with tables.lake._state.sql_instance.statement() as statement:
+            await RelationPlanner(statement, tree, bound, SqlSettings(plan_files=0)).plan(None)
+            asked = [await statement.execute("SELECT now()") for _ in range(2)]
+            assert asked[0] == asked[1]
