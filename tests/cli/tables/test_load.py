@@ -83,7 +83,7 @@ def test_values_have_the_types_of_the_table(
         ("a.ndjson", '{"id": 1}\n{"id" 2}\n', "line 2, column 7: this is no JSON"),
         ("a.ndjson", '{"id": 1}\n\n{"id": "x"}\n', "line 3: column 'id' is int64, and"),
         ("a.ndjson", '{"id": 1}\n[5]\n', "line 2: a row is an object, not list"),
-        ("a.json", '[{"id": 1},\n{"id": tru}]', "line 2, column 8: this is no JSON"),
+        ("a.json", '[{"id": 1},\n{"id": yes}]', "line 2, column 8: this is no JSON"),
         ("a.parquet", "no parquet", "a.parquet"),
         ("a.txt", "", "add --format"),
     ],

@@ -174,7 +174,7 @@ async def test_iceberg_tables_have_the_same_columns(tmp_path: Path) -> None:
     ("path", "near"),
     [
         (("system", "file"), "did you mean 'files'?"),
-        (("system", "setings"), "did you mean 'settings'?"),
+        (("system", "settingz"), "did you mean 'settings'?"),
         (("shop", "orders$snapshot"), "did you mean 'snapshots'?"),
         (("information_schema", "colums"), "did you mean 'columns'?"),
     ],
@@ -242,7 +242,7 @@ async def test_index_metas_reads_any_place(tmp_path: Path) -> None:
             ].to_pylist()
         assert tables.function("read_parquet", "x") is None
         with pytest.raises(InvalidInputError, match="did you mean 'concurrency'"):
-            tables.function("index_metas", "x", concurency=1)
+            tables.function("index_metas", "x", concurrencyy=1)
         with pytest.raises(InvalidInputError, match="above 0"):
             tables.function("index_metas", "x", concurrency=0)
 
