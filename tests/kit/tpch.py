@@ -54,7 +54,7 @@ _PEOPLED = (2, 3, 6, 7, 8, 9, 20, 24)
 """Nations that have suppliers and customers: those that queries ask for, among others."""
 _SIZES = (1, 3, 5, 9, 14, 15, 19, 23, 36, 45, 49)
 _FIRST = dt.date(1992, 1, 1)
-_SUPPLIERS, _CUSTOMERS, _PARTS, _ORDERS = 40, 150, 200, 800
+_SUPPLIERS, _CUSTOMERS, _PARTS, _ORDERS = 40, 150, 200, 1000
 
 
 @functools.cache

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -101,13 +99,3 @@ async def test_the_cost_of_a_statement_grows_while_its_result_is_read() -> None:
         result = await lake.sql("SELECT * FROM db.t")
         await result.to_arrow()
         assert result.cost.bytes_read > 5_000
-
-
-def test_importing_loads_no_duckdb() -> None:
-    """Neither lakehouse nor its blocking API loads DuckDB before there is a statement."""
-    code = (
-        "import sys, lakehouse, lakehouse.sync, lakehouse.sql\n"
-        "lakehouse.connect, lakehouse.sync.connect\n"
-        "assert 'duckdb' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

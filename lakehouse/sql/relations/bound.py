@@ -10,6 +10,7 @@ views end, or are errors.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -118,6 +119,7 @@ class Binder:
     text_max_bytes: int
     _rows: dict[object, PinnedRows] = field(default_factory=dict)
     _views: dict[object, BoundView] = field(default_factory=dict)
+    _expanding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _turns: defaultdict[object, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @property
@@ -143,7 +145,9 @@ class Binder:
             raise tree.statement.error(
                 "files are not read by their paths in SQL: make a table of them", file.start, file.end
             )
-        tables = map_bounded(one, tree.tables, _AT_ONCE, ordered=True)
+        # Below a view one after another, so that none is expanded twice.
+        at_once = 1 if scope.views else _AT_ONCE
+        tables = map_bounded(one, tree.tables, at_once, ordered=True)
         bound = [reference async for reference in tables]
         calls = [(call, self._called(call, tree.statement)) for call in tree.functions]
         bound += [
@@ -180,7 +184,9 @@ class Binder:
                 return BoundReference(reference=reference, name=name, provider=provider)
         node = await find_relation(self.query, names)
         if isinstance(node, ViewNode):
-            view = await self._view(node, travel, scope)
+            # Only the outermost takes turns: views that read each other would wait for one another.
+            async with contextlib.nullcontext() if scope.views else self._expanding:
+                view = await self._view(node, travel, scope)
             return BoundReference(reference=reference, name=_path(node), view=view)
         return BoundReference(reference=reference, name=_path(node), rows=await self._table(node, travel))
 
@@ -222,9 +228,8 @@ class Binder:
             )
         known = self._views.get((node.id, travel))
         if known is None:
-            # Not under a lock: two views that read each other would wait for one another.
             made = await self._expanded(node, NameScope(paths=_paths(node), travel=travel, views=chain))
-            known = self._views.setdefault((node.id, travel), made)
+            known = self._views[node.id, travel] = made
         return known
 
     async def _expanded(self, node: ViewNode, scope: NameScope) -> BoundView:
