@@ -97,9 +97,10 @@ async def test_errors_while_rows_come_show_their_place_and_end_the_statement() -
     """A conversion that fails on a late row is an error at the user's text."""
     async with sql_tables(settings=_STREAMED) as tables:
         text = "SELECT CASE WHEN range < 200000 THEN 1 ELSE CAST('x' || range AS INT) END FROM range(300000)"
-        result = await tables.lake.sql(text)
-        with pytest.raises(InvalidInputError, match="Could not convert"):
-            await result.to_arrow()
+        with pytest.raises(InvalidInputError, match="Could not convert") as caught:
+            # DuckDB may work so far ahead that the call itself fails.
+            await (await tables.lake.sql(text)).to_arrow()
+        assert caught.value.context["column"] == 45
         assert _held(tables.lake) == 0
 
 
