@@ -48,12 +48,15 @@ async def shown(result: SqlResult, form: Form, *, most: int = _TABLE_ROWS) -> in
         await result.aclose()
         return 0
     if form is Form.TABLE:
-        return await _as_table(result, most)
-    counted = _Counted(result)
-    async with aclosing(_written(counted.each(), result.schema, form)) as chunks:
-        async for chunk in chunks:
-            write_bytes(chunk)
-    return counted.rows
+        rows = await _as_table(result, most)
+    else:
+        counted = _Counted(result)
+        async with aclosing(_written(counted.each(), result.schema, form)) as chunks:
+            async for chunk in chunks:
+                write_bytes(chunk)
+        rows = counted.rows
+    _tell_missing(result)
+    return rows
 
 
 async def saved(result: SqlResult, form: Form, output: str, options: dict[str, Any]) -> int:
@@ -69,7 +72,14 @@ async def saved(result: SqlResult, form: Form, output: str, options: dict[str, A
     ):
         async for chunk in chunks:
             await writer.write(chunk)
+    _tell_missing(result)
     return counted.rows
+
+
+def _tell_missing(result: SqlResult) -> None:
+    """Says which tables have no rows in a system table."""
+    for warning in result.warnings:
+        complain(f"its rows are missing: {warning}")
 
 
 class _Counted:

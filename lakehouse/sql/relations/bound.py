@@ -1,4 +1,4 @@
-"""Bound references: what each name of a statement stands for, with one snapshot of every table.
+"""Bound references: what each name of a statement stands for, and which state of every table.
 
 Words: a *scope* says where names are looked for and as of when. A *bound* reference is a table, rows that the
 system computes, or a view, whose own references are bound in a scope of their own.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -115,8 +115,14 @@ class Binder:
     """Binds the references of one statement."""
 
     query: Query
-    system: SystemRelations
+    """Query whose state the references read that ask for no other."""
+    begin: Callable[[], Awaitable[Query]]
+    """Begins another query, for references that ask for a state of their own; it ends with the statement."""
+    system: Callable[[Query], SystemRelations]
+    """Gives the relations of the system as a query shows them."""
     text_max_bytes: int
+    _queries: dict[Travel, Query] = field(default_factory=dict)
+    _beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
     _rows: dict[object, PinnedRows] = field(default_factory=dict)
     _views: dict[object, BoundView] = field(default_factory=dict)
     _expanding: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -124,7 +130,7 @@ class Binder:
 
     @property
     def tables(self) -> list[PinnedRows]:
-        """Rows of the tables that were bound, each table once."""
+        """Rows of the tables that were bound, each state of a table once."""
         return list(self._rows.values())
 
     async def bind(self, tree: QueryTree, scope: NameScope) -> tuple[BoundReference, ...]:
@@ -132,7 +138,7 @@ class Binder:
 
         Raises:
             NotFoundError: nothing has a name; the message shows where it stands.
-            InvalidInputError: a name or a time cannot be read, or two times of one table differ.
+            InvalidInputError: a name or a time cannot be read.
         """
 
         async def one(reference: TableReference) -> BoundReference:
@@ -170,17 +176,19 @@ class Binder:
             )
         named = {one.name.lower(): one.value for one in call.arguments if one.name}
         try:
-            return self.system.function(call.name, by_place[0].value, **named)
+            return self.system(self.query).function(call.name, by_place[0].value, **named)
         except (NotFoundError, InvalidInputError) as error:
             raise _located(error, text, call) from error
 
     async def _bound(self, reference: TableReference, scope: NameScope) -> BoundReference:
         names = candidates(reference.parts, scope.paths)
         travel = scope.travel if reference.at is None else travel_of(reference.at, scope.parameters)
+        query = await self._query(travel)
+        system = self.system(query)
         for name in names:
-            provider = self.system.provider(name)
+            provider = system.provider(name)
             if provider is not None:
-                await self._pin_below(name, travel)
+                await _pin_below(query, name, travel)
                 return BoundReference(reference=reference, name=name, provider=provider)
         node = await find_relation(self.query, names)
         if isinstance(node, ViewNode):
@@ -190,29 +198,33 @@ class Binder:
             return BoundReference(reference=reference, name=_path(node), view=view)
         return BoundReference(reference=reference, name=_path(node), rows=await self._table(node, travel))
 
-    async def _pin_below(self, name: RelationPath, travel: Travel) -> None:
-        """Pins the table of ``table$relation`` as of a time, which its provider then reads."""
+    async def _query(self, travel: Travel) -> Query:
+        """Returns the query that a state is read by: each that is asked for has its own.
+
+        With one for all, ``t FOR VERSION AS OF 1`` would decide what ``t`` means elsewhere in the statement.
+        """
         if travel == NOW:
-            return
-        base, dollar, _ = name[-1].rpartition("$")
-        if not dollar:
-            raise InvalidInputError(f"{'.'.join(name)} shows what is known now: it has no older states")
-        await travel.pin(self.query, (*name[:-1], base))
+            return self.query
+        async with self._beginning:
+            if travel not in self._queries:
+                self._queries[travel] = await self.begin()
+            return self._queries[travel]
 
     async def _table(self, node: RelationNode, travel: Travel) -> PinnedRows:
         if not isinstance(node, TableNode):
             what = node.kind.value.replace("_", " ")
             raise InvalidInputError(f"{node.display} is a {what}, whose rows SQL does not read")
-        await travel.pin(self.query, node.id)
-        async with self._turns[node.id]:
-            rows = self._rows.get(node.id)
+        query, key = await self._query(travel), (node.id, travel)
+        await travel.pin(query, node.id)
+        async with self._turns[key]:
+            rows = self._rows.get(key)
             if rows is None:
-                table, pin = await self.query.pinned_table(node.id)
+                table, pin = await query.pinned_table(node.id)
                 if isinstance(table, IcebergTable):
                     rows = await IcebergRows.of(table)
                 else:
                     rows = await OwnRows.at(table.core, pin.snapshot)
-                self._rows[node.id] = rows
+                self._rows[key] = rows
             return rows
 
     async def _view(self, node: ViewNode, travel: Travel, scope: NameScope) -> BoundView:
@@ -252,6 +264,16 @@ class Binder:
         if width > _VIEWS_WIDE:
             raise InvalidInputError(f"the view {node.display} reads {width:,} views: {_VIEWS_WIDE:,} at most")
         return BoundView(node=node, tree=tree, references=references, width=width)
+
+
+async def _pin_below(query: Query, name: RelationPath, travel: Travel) -> None:
+    """Pins the table of ``table$relation`` as of a time, which its provider then reads."""
+    if travel == NOW:
+        return
+    base, dollar, _ = name[-1].rpartition("$")
+    if not dollar:
+        raise InvalidInputError(f"{'.'.join(name)} shows what is known now: it has no older states")
+    await travel.pin(query, (*name[:-1], base))
 
 
 def _query_in(text: str, max_bytes: int) -> QueryTree:

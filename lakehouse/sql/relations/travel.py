@@ -1,6 +1,6 @@
 """Time travel: the state of a table that a reference asks for, as a choice of its pin.
 
-Invariant: within one query every way to ask for a state of a table leads to one snapshot, or to an error.
+Invariant: a reference that asks for a state reads that one, whatever others in its statement read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Travel:
 
         Raises:
             NotFoundError: the table has no such snapshot or tag.
-            InvalidInputError: it is pinned to another state already (kind ``pin-conflict``).
         """
         snapshot = self.snapshot if self.tag is None else await query.tagged(ref, self.tag)
         await query.pin(ref, snapshot=snapshot, as_of=self.as_of)

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from lakehouse.catalog.system import SystemWarning
 from lakehouse.errors import InvalidInputError
 from lakehouse.io import Cost
 from lakehouse.io.work import in_thread
@@ -87,6 +88,7 @@ class SqlResult:
         rest: what follows them; None = they are all.
         cost: requests and bytes so far.
         references: what each table of the statement is read as.
+        warnings: what is missing in the rows of system tables; they may grow while the result is read.
 
     Example::
 
@@ -102,9 +104,10 @@ class SqlResult:
         *,
         cost: Cost,
         references: Sequence[RelationReport] = (),
+        warnings: Sequence[Sequence[SystemWarning]] = (),
     ) -> None:
         self._schema, self._fetched, self._rest = schema, list(fetched), rest
-        self._cost, self._references = cost, tuple(references)
+        self._cost, self._references, self._warnings = cost, tuple(references), warnings
         self._is_begun = False
         self._finalizer: Callable[[], object] | None = None
         if rest is not None:
@@ -133,6 +136,11 @@ class SqlResult:
     def cost(self) -> Cost:
         """Requests and bytes of the statement, as far as it has been read."""
         return self._cost
+
+    @property
+    def warnings(self) -> tuple[SystemWarning, ...]:
+        """Tables whose rows a system table lacks, because they could not be read; whole when it was read."""
+        return tuple(one for several in self._warnings for one in several)
 
     def explain(self) -> str:
         """Says what each table of the statement is read as: files, how many are merged, what was pruned."""

@@ -6,7 +6,7 @@ guards of what is read stay until DuckDB reads no more.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -55,23 +55,30 @@ class QueryRun:
             tree: names that its text has.
             given: values of parameters by name.
         """
-        cost = Cost()
+        cost, systems = Cost(), dict[Query, SystemTables]()
         values = values_for(tree, given)
         async with AsyncExitStack() as stack:
             with counting(cost):
-                statement, planned = await self._begun(tree, given, stack)
+                statement, planned = await self._begun(tree, given, stack, systems)
                 batches = await _LocatedRows.begun(statement, planned, values)
                 fetched, is_whole = await _fetched(batches, self.host.settings.sql.result_buffer_bytes)
             rest = None if is_whole else OpenRows(batches, stack.pop_all())
-        return SqlResult(batches.schema, fetched, rest, cost=cost, references=planned.reports)
+        return SqlResult(
+            batches.schema,
+            fetched,
+            rest,
+            cost=cost,
+            references=planned.reports,
+            warnings=[system.warnings for system in systems.values()],
+        )
 
     async def explained(self, tree: QueryTree, given: Mapping[str, Any], *, analyze: bool) -> SqlResult:
         """Says what each reference of a query is read as, and DuckDB's plan; ``analyze`` runs it."""
-        cost = Cost()
+        cost, systems = Cost(), dict[Query, SystemTables]()
         values = values_for(tree, given)
         async with AsyncExitStack() as stack:
             with counting(cost):
-                statement, planned = await self._begun(tree, given, stack)
+                statement, planned = await self._begun(tree, given, stack, systems)
                 head = "EXPLAIN ANALYZE " if analyze else "EXPLAIN "
                 try:
                     rows = await statement.execute(head + planned.splices.text, values)
@@ -87,16 +94,27 @@ class QueryRun:
         return SqlResult(_EXPLAINED, [batch], None, cost=cost, references=planned.reports)
 
     async def _begun(
-        self, tree: QueryTree, given: Mapping[str, Any], stack: AsyncExitStack
+        self,
+        tree: QueryTree,
+        given: Mapping[str, Any],
+        stack: AsyncExitStack,
+        systems: dict[Query, SystemTables],
     ) -> tuple[SqlStatement, Planned]:
         """Binds and pins what a query names, waits for a turn, and defines its names."""
-        query = self.query
-        if query is None:
-            query = await stack.enter_async_context(self.host.graph.queries.begin())
         settings = self.host.settings.sql
+
+        def begin() -> Awaitable[Query]:
+            return stack.enter_async_context(self.host.graph.queries.begin())
+
+        def system(query: Query) -> SystemTables:
+            if query not in systems:
+                systems[query] = SystemTables(self.host, query)
+            return systems[query]
+
         binder = Binder(
-            query=query,
-            system=SystemTables(self.host, query),
+            query=await begin() if self.query is None else self.query,
+            begin=begin,
+            system=system,
             text_max_bytes=settings.text_max_bytes,
         )
         bound = await binder.bind(tree, NameScope(paths=self.paths, parameters=given))

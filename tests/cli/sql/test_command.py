@@ -105,3 +105,13 @@ def test_a_script_is_text(orders: str, run: Run, tmp_path: Path) -> None:  # noq
     (tmp_path / "q.sql").write_bytes(b"select '\xff'")
     done = run("sql", orders, "-f", tmp_path / "q.sql")
     assert (done.code, "no UTF-8" in done.err) == (1, True)
+
+
+def test_a_broken_table_is_told_of(orders: str, run: Run) -> None:  # noqa: F811
+    """Rows that a system table lacks are a warning on standard error, and no failure."""
+    for snapshot in Path(orders).rglob("*snapshot*"):
+        if snapshot.is_file():
+            snapshot.write_bytes(b"{")
+    done = run("sql", orders, "-c", "select count(*) as n from system.files", "--format", "ndjson")
+    assert (done.code, done.lines) == (0, [{"n": 0}])
+    assert "its rows are missing: sales.orders" in done.err

@@ -8,6 +8,8 @@ import pytest
 from lakehouse.errors import InvalidInputError, NotFoundError
 from tests.kit.sql_tables import SqlTables, rows_of, sql_tables
 
+MADE = pa.schema({"id": pa.int64(), "note": pa.string()})
+
 
 async def _answer(tables: SqlTables, text: str, **where: str) -> list[object]:
     """The values of the first column."""
@@ -71,13 +73,38 @@ async def test_older_states_are_read_by_number_tag_and_time() -> None:
             await tables.lake.sql("SELECT * FROM db.t@v2")
 
 
-async def test_a_table_has_one_state_in_a_statement() -> None:
-    """Two states of one table in a statement are a conflict, which shows the second place."""
-    async with sql_tables("keyed") as tables:
-        with pytest.raises(InvalidInputError) as caught:
-            await tables.lake.sql("SELECT * FROM db.keyed@1 a JOIN db.keyed@2 b USING (id)")
-        assert caught.value.kind == "pin-conflict"
-        assert "^" in caught.value.message
+async def test_states_of_one_table_are_compared() -> None:
+    """A reference that asks for a state reads that one, and decides nothing for the others."""
+    async with sql_tables() as tables:
+        table = await tables.lake.create_table("db.made", MADE, primary_key="id")
+        first = (await table.upsert([{"id": 1, "note": "a"}])).snapshot
+        await table.create_tag("v1")
+        await table.upsert([{"id": 1, "note": "b"}, {"id": 2, "note": "c"}])
+        for old in (f"db.made FOR VERSION AS OF {first}", "db.made@v1", f"db.made@{first}"):
+            for text in (
+                f"SELECT n.id, o.note FROM {old} o RIGHT JOIN db.made n USING (id) ORDER BY id",
+                f"SELECT n.id, o.note FROM db.made n LEFT JOIN {old} o USING (id) ORDER BY id",
+            ):
+                rows = await (await tables.lake.sql(text)).to_pylist()
+                assert [tuple(row.values()) for row in rows] == [(1, "a"), (2, None)], text
+        files = f"SELECT count(*) FROM db.made$files FOR VERSION AS OF {first}"
+        assert await _answer(tables, f"SELECT count(*) FROM db.made$files UNION ALL {files}") == [2, 1]
+
+
+async def test_a_state_that_is_asked_for_goes_before_that_of_the_query() -> None:
+    """In a query of several statements, a reference may look at another state of a pinned table."""
+    async with sql_tables() as tables, tables.lake.query() as query:
+        table = await tables.lake.create_table("db.made", MADE, primary_key="id")
+        first = (await table.upsert([{"id": 1, "note": "a"}])).snapshot
+        now = await query.sql("SELECT note FROM db.made")
+        await table.upsert([{"id": 1, "note": "b"}])
+        older = await query.sql(f"SELECT count(*) AS n FROM db.made FOR VERSION AS OF {first - 1}")
+        again = await query.sql("SELECT note FROM db.made")
+        assert [await one.to_pylist() for one in (now, older, again)] == [
+            [{"note": "a"}],
+            [{"n": 0}],
+            [{"note": "a"}],
+        ]
 
 
 async def test_views_are_expanded_in_the_database_they_are_of() -> None:

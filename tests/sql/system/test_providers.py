@@ -156,6 +156,8 @@ async def test_a_broken_table_costs_its_own_rows() -> None:
             assert {*_shown(found)} == {*_TABLES} - {"sales.items"}
         assert [warning.path for warning in tables.warnings] == [("sales", "items")] * 3
         assert {warning.kind for warning in tables.warnings} == {"corruption"}
+        result = await lake.sql("SELECT DISTINCT table_name FROM system.files")
+        assert [warning.path for warning in result.warnings] == [("sales", "items")]
         async with lake.query() as query:
             with pytest.raises(LakehouseError, match="items"):
                 await read(SystemTables(host_of(lake), query), "sales", "items$files")
