@@ -31,7 +31,9 @@ def test_a_command_has_the_words_of_the_frame_and_its_own(tmp_path: Path) -> Non
     app = typer.Typer(add_completion=False)
     app.command()(_size)
     command = typer.main.get_command(app)
-    assert [one.name for one in command.params] == ["url", "factor", "options", "endpoint_url", "as_json"]
+    assert [one.name for one in command.params] == [
+        *("object_url", "factor", "options", "endpoint_url", "as_json")
+    ]
     (tmp_path / "x").write_bytes(b"abc")
     done = CliRunner().invoke(app, [f"{tmp_path}/x", "--factor", "2"])
     assert (done.exit_code, done.stdout) == (5, f"{tmp_path}/x: 6\n")

@@ -35,7 +35,9 @@ class _LakeWorld:
         if verb == "delete":
             await (await self._lake.table(name)).delete(where=text)
             return
-        made: pa.Table = duckdb.sql(text).to_arrow_table()
+        # A connection of its own: that of the module is everybody's.
+        with duckdb.connect() as connection:
+            made: pa.Table = connection.sql(text).to_arrow_table()
         if verb == "table":
             await self._lake.create_database(name.partition(".")[0], if_not_exists=True)
             how = {

@@ -24,5 +24,6 @@ def test_a_quoted_name_is_read_as_itself(database: str, table: str) -> None:
 def test_a_constant_is_read_as_its_text(text: str) -> None:
     """Text in quotes is the value that DuckDB gives back."""
     assert unquoted(literal(text)) == text
-    row = duckdb.execute(f"select {literal(text)}").fetchone()
+    with duckdb.connect() as connection:
+        row = connection.execute(f"select {literal(text)}").fetchone()
     assert row == (text,)
