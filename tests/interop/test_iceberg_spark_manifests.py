@@ -27,6 +27,7 @@ from lakehouse.iceberg.metadata import TableMetadata
 from lakehouse.iceberg.metadata_json import decode_metadata
 from lakehouse.iceberg.types import field_types
 from tests.interop.iceberg.answers import plain
+from tests.kit.field_stats import field_stats
 from tests.kit.spark_answers import expected_of, relative
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("iceberg-spark")]
@@ -108,7 +109,7 @@ def _same_statistics(
     metadata: TableMetadata, table: Any, columns: ManifestColumns, entries: list[ManifestEntry]
 ) -> None:
     for field_id, (_, kind) in field_types(metadata.current_schema).items():
-        stats, other = columns.stats(field_id), table.schema().find_field(field_id).field_type
+        stats, other = field_stats(columns, field_id), table.schema().find_field(field_id).field_type
         for ours, name in ((stats.low, "lower_bounds"), (stats.high, "upper_bounds")):
             stored = [(getattr(entry.data_file, name) or {}).get(field_id) for entry in entries]
             values = [None if one is None else _number(from_bytes(other, one)) for one in stored]
