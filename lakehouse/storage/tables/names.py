@@ -181,7 +181,8 @@ class Names:
                     database=name,
                 )
             known = [database async for database in self.databases()]
-            raise NotFoundError(f"there is no database {name!r}; {suggestion(name, known)}", database=name)
+            told = suggestion(name, known) if known else f"make it: lake.create_database({name!r})"
+            raise NotFoundError(f"there is no database {name!r}; {told}", database=name)
         return fetched
 
     async def _find_database(self, name: str) -> Fetched | None:
